@@ -77,7 +77,7 @@ class RunRow(RunHead):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run has ended, so that it does not change any more."""
+        """Whether the run has ended."""
         return self.ended_at is not None
 
     @property
@@ -87,7 +87,7 @@ class RunRow(RunHead):
 
     @property
     def without_messages(self) -> RunRow:
-        """The run without log and samples, for users who may not read messages: both may contain messages."""
+        """The run for users who may not read messages: without its log and samples, which can contain some."""
         kept = {name: value for name, value in (self.result or {}).items() if name != "samples"}
         return replace(self, result=None if self.result is None else kept, log="")
 
@@ -130,7 +130,7 @@ class InsightRow:
 
     @property
     def hottest_key_percent(self) -> int | None:
-        """The share of the most frequent key among the messages that have a key."""
+        """The percentage of keyed messages that have the most frequent key. None if no message has a key."""
         if not self.top_keys or not self.keyed_messages:
             return None
         return round(100 * int(self.top_keys[0]["messages"]) / self.keyed_messages)
@@ -170,12 +170,12 @@ def schedule(schedule_id: int) -> ScheduleRow | None:
 
 
 def schedules(scope: Scope) -> list[ScheduleRow]:
-    """Return the schedules in scope, the next one first, at most 200. One query."""
+    """Return at most 200 schedules in scope, in the order of their next runs. One query."""
     return fetch(ScheduleRow, "pipeline", "schedules", {"limit": _MOST_SCHEDULES, **scope.of_acts})
 
 
 def worker_seen_at() -> datetime | None:
-    """Return when a worker last looked for a run or reported on a running one. None = never. One query."""
+    """Return when a worker last looked for a run, or reported on one that still runs. None = never. One query."""
     return fetch(_Seen, "pipeline", "worker", {})[0].at
 
 

@@ -32,11 +32,11 @@ class GrantRow:
 
     role: int
     pattern: str  # *, tenant/* or tenant/namespace
-    namespace_ids: list[int]  # namespaces that the pattern covers now; none for *
+    namespace_ids: list[int]  # at most 5,000 of the namespaces that the pattern covers now; none for *
 
     @property
     def word(self) -> str:
-        """The role in the language of the reader."""
+        """The role's name in the user's language."""
         return str(Role(self.role).label)
 
     @property
@@ -83,14 +83,14 @@ class Scope:
         return {"namespace_ids": None if self.namespace_ids is None else list(self.namespace_ids)}
 
     def has_acts_of(self, namespace: str) -> bool:
-        """Return whether acts on this namespace are in scope, as in queries with `of_acts`."""
+        """Return whether queries with `of_acts` include acts on this namespace."""
         if self.namespaces is None or self.tenants is None:
             return True
         return namespace in self.namespaces or namespace.partition("/")[0] in self.tenants
 
     @property
     def of_acts(self) -> dict[str, Any]:
-        """The parameters of queries over acts, whose namespaces may be gone: `namespaces` and `tenants`."""
+        """The parameters `namespaces` and `tenants` of queries over acts or runs, whose namespaces may be gone."""
         return {
             "namespaces": None if self.namespaces is None else list(self.namespaces),
             "tenants": None if self.tenants is None else list(self.tenants),
@@ -119,9 +119,9 @@ def grants_of_role(role: str) -> list[GrantRow]:
 
 
 def keys_in(scope: Scope, keys: Iterable[str]) -> frozenset[str]:
-    """Return the keys of a live stream, such as `topic:5`, `sub:9` and `act:7`, that are in scope.
+    """Return those keys of a live stream, such as `topic:5`, `sub:9` and `act:7`, that are in scope.
 
-    The key `acts` is in every scope. One query; none if the scope is everything.
+    The key `acts` is in every scope. One query, or no query if the scope is everything.
     """
     asked = frozenset(keys)
     if scope.is_everything:

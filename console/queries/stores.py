@@ -1,6 +1,6 @@
-"""Read entries from where they are stored: a segment of PostgreSQL or, for an offloaded ledger, a file.
+"""Where entries are stored, and how to read those that are in the files of offloaded ledgers.
 
-For a file, the functions here answer the queries of log.sql that read entries, with the same columns.
+For such a file, `rows_in_file` returns what a query of log.sql returns for a segment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CACHE_BYTES: Final = 16 * 1024 * 1024
 _MAY_HAVE_OTHER_KEYS: Final = 33  # the flags of a batch and of an ordering key; see the query `piece`
 
 Row = dict[str, Any]
-# Storages that did not answer, each with the time (monotonic, s) until which nobody asks it again, and the error.
+# Storages that failed. For each, the time (monotonic, s) until which it is not asked again, and the error's text.
 _away: WeakKeyDictionary[LedgerFiles, tuple[float, str]] = WeakKeyDictionary()
 
 
@@ -48,8 +48,8 @@ def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> 
     """Answer the query `name` of log.sql for one ledger.
 
     Raises pipeline.errors.OffloadUnavailable if the file cannot be read, and its subclass LedgerFileMissing if there is
-    no such file. If the storage did not answer, further calls raise immediately for 5 s: each attempt takes seconds,
-    and pages that try again and again would use up all threads.
+    no such file. After the storage has failed, every call in the next 5 s raises at once: each attempt may take
+    seconds, and pages that kept trying would use up all threads.
     """
     files = _files()
     until_s, trouble = _away.get(files, (0.0, ""))
@@ -95,7 +95,7 @@ def _first_after(files: LedgerFiles, store: FileStore, parameters: Mapping[str, 
 
 
 def _piece(files: LedgerFiles, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
-    """Choose the same entries as the query `piece` of log.sql."""
+    """Return the same entries as the query `piece` of log.sql."""
     slots: Collection[int] | None = parameters["slots"]
     chosen: list[int] = []
     ranges = zip(*(parameters[each] for each in ("ledgers", "firsts", "lasts", "ends")), strict=True)

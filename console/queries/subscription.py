@@ -1,4 +1,4 @@
-"""Subscriptions: their cursors, their numbers, and the deliveries that wait for an ack."""
+"""Subscriptions with their cursors and numbers, and the deliveries that wait for an ack."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class SubscriptionHead:
     partition: int
     mark_delete_ledger: int
     mark_delete_entry: int
-    acked_messages: int  # since the topic began, trimmed messages included; the same holds for the two below
+    acked_messages: int  # since the topic began, trimmed messages included, as in the next two
     acked_entries: int
     acked_bytes: int
-    version: int  # raised by each act or seek that moves the cursor
+    version: int  # raised when an act, a seek or a trim moves the cursor
     read_ledger: int | None
     read_entry: int | None
     consumers: int | None
     unacked_messages: int | None
     replay_entries: int | None
-    message_rate_out: float | None  # per second, here and below
-    message_rate_acked: float | None
+    message_rate_out: float | None  # per second
+    message_rate_acked: float | None  # per second
     messages_redelivered: int | None
     updated_ms: int | None
     problems: dict[str, int] | None  # problem in words → how often it happened
@@ -62,10 +62,10 @@ class SubscriptionHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRow:
-    """One delivery that waits for an ack.
+    """Entries that were delivered together and wait for an ack.
 
-    The rows of Exclusive and Failover are not single deliveries: they cover all entries after mark-delete that were
-    read, and the first row counts all unacked messages.
+    On Exclusive and Failover, the rows cover all entries read after mark-delete, and the first row counts all unacked
+    messages.
     """
 
     subscription_id: int
@@ -78,11 +78,11 @@ class PendingRow:
     messages: int
     delivered_ms: int
     redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
-    deadline_ms: int | None  # None = the broker keeps no ack timeout for it
+    deadline_ms: int | None  # when the broker takes the delivery back; None = the client decides when
 
     @property
     def place(self) -> str:
-        """Return ledger:entry of its first entry."""
+        """The position of the first entry, as ledger:entry."""
         return f"{self.ledger_id}:{self.first_entry}"
 
 

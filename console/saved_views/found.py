@@ -51,7 +51,7 @@ class ListViews:
     rows: Sequence[ViewRow]
     may_share: bool
     may_save: bool
-    goes_to: str  # address of the user's default view, if the request has no query string; else ""
+    goes_to: str  # address of the user's default view; "" if there is none, or the request has a query string
 
     @property
     def everything(self) -> str:
@@ -96,7 +96,7 @@ def all_views(request: HttpRequest, rights: Rights) -> list[ViewRow]:
 
 
 def view_to_change(request: HttpRequest, rights: Rights, view_id: int) -> tuple[SavedView, ViewRow] | None:
-    """Return the view with this id, if the user may see it. None otherwise. One query."""
+    """Return the view with this id and its row. None if there is none that the user may see. One query."""
     found = SavedView.objects.filter(pk=view_id).select_related("user").first()
     if found is None:
         return None

@@ -74,7 +74,7 @@ def rename_view(view: SavedView, name: str) -> None:
 
 
 def set_default(view: SavedView, *, is_default: bool) -> None:
-    """Choose what opens when the owner opens the list without filters: this view, or none if `is_default` is False."""
+    """Make a view its owner's default for its list. With `is_default` False, the list has no default after this."""
     with _alone(view.user_id):
         SavedView.objects.filter(user_id=view.user_id, path=view.path).update(is_default=False)
         SavedView.objects.filter(pk=view.pk).update(is_default=is_default)
@@ -94,7 +94,7 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the namespaces, as patterns with spaces between, whose operators may see a user's view; "" = none.
+    """Return patterns, separated by spaces: users who are operators in all of them may see a view. "" = no other user.
 
     Filters may contain names and parts of messages. So others see the view only if they are operators in all the
     patterns in which its owner is an operator. For a list about one topic, only the topic's namespace counts.
@@ -105,7 +105,7 @@ def sharing_of(rights: Rights, saved_list: SavedList) -> str:
 
 
 def is_shared_with(rights: Rights, shared_in: str) -> bool:
-    """Return whether a user sees a view that is shared in these patterns."""
+    """Return whether a user with these rights sees a view that is shared in these patterns."""
     patterns = shared_in.split()
     return bool(patterns) and all((rights.role_in(each) or 0) >= Role.OPERATOR for each in patterns)
 

@@ -21,7 +21,7 @@ from console.addresses import short_name
 
 __all__ = ["EVERYTHING_QUERY", "MOST_PATH", "MOST_QUERY", "SavedList", "filters_in", "list_at", "list_of"]
 
-MOST_PATH: Final = 1500  # characters: an index contains it
+MOST_PATH: Final = 1500  # characters, because an index contains the path
 MOST_QUERY: Final = 4000
 EVERYTHING_QUERY: Final = "view=all"  # shows the list without filters, instead of the default view
 
@@ -48,7 +48,7 @@ class SavedList:
     """One list."""
 
     path: str
-    word: str  # in the language of the user
+    word: str  # in the user's language
     place: str  # the topic that the list is about; "" = none
     pages: tuple[str, ...]  # names in the query string that say where a page begins
 
@@ -85,7 +85,7 @@ def list_at(path: str) -> SavedList | None:
 def filters_in(saved_list: SavedList, query: QueryDict) -> str:
     """Return the filters and the sort order in a query string, with the names sorted; "" if there are none.
 
-    Several values of one name keep their order: it is the order of the chosen columns.
+    Several values of one name keep their order, which is that of the chosen columns.
     """
     left_out = {"part", "view", *saved_list.pages}
     given = ((name, value) for name, values in query.lists() for value in values)

@@ -26,12 +26,12 @@ class ActOnMessage:
     finished_ms: int
     before: str | None  # mark-delete, as ledger:entry
     after: str
-    # one: it skipped the entry at `position`; otherwise it moved the cursor. None: an undo, or an act without a plan.
+    # one: the act acked the entry at `position`. reset, move or None: it moved the cursor.
     how: str | None
-    # ledger:entry. reset: the entry to deliver next; move: the planned mark-delete
+    # ledger:entry. one: the entry to ack; reset: the entry to deliver next; move: the planned mark-delete
     position: str | None
-    inside: str | None  # the batch that came next after the move and was partly acked, as ledger:entry
-    # A bitset in hexadecimal: the messages of the batch that the act left alone, if it ended inside one.
+    inside: str | None  # of a move: the batch that came next, if it was partly acked; ledger:entry
+    # If the target is inside a batch, the bitset of the messages that the act left unacked, in hexadecimal.
     remaining: str | None
     undo_of: int | None
     letter_topic: str | None
@@ -42,13 +42,13 @@ class Effect(StrEnum):
 
     TAKEN_OUT = "taken_out"  # it was skipped, or sent to dead letters
     PASSED = "passed"  # the cursor moved past it
-    BROUGHT_BACK = "brought_back"  # the cursor moved back before it
+    BROUGHT_BACK = "brought_back"  # the cursor moved back before it, or an undo took back the skip
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
-    """Return the latest applied acts on these subscriptions since `since_ms`. One query.
+    """Return the latest acts since `since_ms` that changed these subscriptions' cursors. At most one query.
 
-    One act more than MOST_ACTS of a subscription means that there may be older ones.
+    At most MOST_ACTS + 1 of each subscription: if there are that many, there may be older ones.
     """
     if not subscriptions:
         return []
@@ -63,7 +63,7 @@ def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]
 def effects_of(
     acts: Iterable[ActOnMessage], place: Place, batch_index: int
 ) -> list[tuple[ActOnMessage, Effect]]:
-    """Return the acts that had an effect on a message. `acts` are those of one subscription, the oldest first."""
+    """Return the acts that affected a message, with their effects. `acts` are of one subscription, oldest first."""
     found: dict[int, tuple[ActOnMessage, Effect]] = {}
     is_out = False  # an act took the message out, and mark-delete is still before it
     for act in acts:
@@ -109,7 +109,7 @@ def _begins_beyond(act: ActOnMessage, place: Place, batch_index: int) -> bool:
     if act.remaining is None or act.inside is None or act.position is None or _place(act.inside) != place:
         return False
     if act.how == "move" and act.position != act.after:
-        return False  # consumers had acked past the target: another reason made the batch the next one
+        return False  # consumers had acked past the target, so the act did not end inside this batch
     left_alone = int(act.remaining, 16)
     return 0 <= batch_index < (left_alone & -left_alone).bit_length() - 1
 

@@ -33,7 +33,7 @@ class StoryRow:
 
 
 def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
-    """Return the newest rows of an entry on each of these subscriptions. One query; none without subscriptions."""
+    """Return the newest rows of an entry on each of these subscriptions. At most one query."""
     if not subscriptions:
         return []
     ledger_id, entry_id = place
@@ -51,15 +51,14 @@ def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
 
 
 def in_order(rows: Iterable[StoryRow]) -> list[StoryRow]:
-    """Sort the rows of one entry on one subscription.
+    """Sort the rows of one entry on one subscription: acks by `until_ms`, all other rows by `at_ms`.
 
-    The broker extends a row while the same event happens to the next entries. So a delivery is near the beginning of
-    the row's time, and an ack near its end. No row grows further once an entry is returned for redelivery.
+    This is the order of the events, because every row stops growing when an entry is returned for redelivery.
     """
     return sorted(rows, key=moment_of)
 
 
 def moment_of(row: StoryRow) -> tuple[int, bool, int]:
-    """Return the key to sort a row by: the time of its event as far as it is known. Acks come last in a millisecond."""
+    """Return the key by which `in_order` sorts a row. Within a millisecond, acks come last."""
     is_ack = row.event in _ACKS
     return (row.until_ms if is_ack else row.at_ms), is_ack, row.id

@@ -41,14 +41,14 @@ class SubscriptionStory:
     """The known events of the message on one subscription, the oldest first."""
 
     lines: Sequence[StoryLine]
-    # The events of neighbouring entries, and perhaps of this one, that were not recorded.
+    # Counts events for which the broker had no room: of neighbouring entries, and perhaps of this one.
     left_out: StoryRow | None
     is_cut: bool  # there may be older events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The policies by which the broker records events on a topic now."""
+    """The policies in force for recording events on a topic."""
 
     mode: str  # of the policy delivery_story
     keep_ms: int
@@ -60,7 +60,7 @@ _NOTHING = SubscriptionStory(lines=(), left_out=None, is_cut=False)
 
 
 def kept_of(head: TopicHead) -> Kept:
-    """Return the policies in force for recording events. One query."""
+    """Return the policies in force for recording events on a topic. One query."""
     documents = topic_policies(head.name)
     if documents is None:  # the topic was deleted a moment ago
         policies = effective_policies(broker_settings(), {}, {}, where=head.name)
@@ -84,13 +84,11 @@ def _story(rows: Sequence[StoryRow], acts: Sequence[ActOnMessage], found: FoundM
     dated = [(moment_of(row), _line(row)) for row in in_order(recorded)]
     latest = sorted(acts, key=attrgetter("id"))[-MOST_ACTS:]
     for act, effect in effects_of(latest, found.opened.stored.place, found.spot.batch_index):
-        dated.append(
-            ((act.finished_ms, True, act.id), _act_line(act, effect))
-        )  # acts of one millisecond in this order
+        dated.append(((act.finished_ms, True, act.id), _act_line(act, effect)))
     is_cut = len(recorded) >= MOST_ROWS or len(acts) > MOST_ACTS
     if not dated and left_out is None and not is_cut:
         return _NOTHING
-    dated.sort(key=lambda each: each[0][:2])
+    dated.sort(key=lambda each: each[0][:2])  # leaves the acts of one millisecond in their order
     return SubscriptionStory(lines=[line for _, line in dated], left_out=left_out, is_cut=is_cut)
 
 

@@ -44,7 +44,7 @@ _EVENTS: Final = {
 }
 _SKIPPED: Final = gettext_noop("skipped by an operator")
 _TAKEN_OUT: Final = {"send_to_dead_letters": gettext_noop("sent to the dead letters by an operator")}
-_UNDONE: Final = gettext_noop("brought back by an undo")  # which may leave the cursor where it is
+_UNDONE: Final = gettext_noop("brought back by an undo")  # an undo may leave the cursor where it is
 _RECORDED: Final = {
     "off": (
         gettext_noop(

@@ -1,1 +1,1 @@
-"""Following a topic: the messages that have come since the last look. Reading changes nothing."""
+"""Follow a topic: find the messages that have come since the last look. A look moves no cursor."""

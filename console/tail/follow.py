@@ -40,14 +40,14 @@ class Followed:
     since: Since  # for the next look, with the counts of all looks so far
     topic_ids: tuple[int, ...]  # the topic or its partitions, whose events announce new messages
     has_states: bool  # a subscription was named
-    columns: tuple[Column, ...]  # a row has a cell for each, or no cells if its entry cannot be read
+    columns: tuple[Column, ...]  # a row has a cell for each, or none if its metadata cannot be read
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:
     """Look once, or without `since` return the newest messages.
 
     Of `asked`, only partition, subscription, filters and columns count. Raises AskedInvalid as `lanes_of` does, and if
-    the topic has fewer partitions than `since`.
+    `since` has more places than there are logs to read.
     """
     asked = Asked(
         partition=asked.partition,

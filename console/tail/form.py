@@ -1,4 +1,4 @@
-"""The form of a page that follows a topic: filters, and the place that the last look reached."""
+"""The form of a page that follows a topic: filters, and where the last look ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FollowForm(FilterForm):
     since = forms.CharField(label=gettext_lazy("Newer"), required=False, max_length=MOST_CHARACTERS)
 
     def clean_since(self) -> Since | None:
-        """Read the place; None for the first look."""
+        """Read where the last look ended; None for the first look."""
         text = self.cleaned_data["since"]
         try:
             return read_since(text) if text else None

@@ -33,7 +33,7 @@ class Since:
 
 
 def read_since(text: str) -> Since:
-    """Read the text that `str(Since)` returns. Raises ValueError if the text is not valid."""
+    """Return the Since that `str` turned into this text. Raises ValueError if the text is not valid."""
     found = _SINCE.fullmatch(text) if len(text) <= MOST_CHARACTERS else None
     if found is not None:
         pairs = [pair.split(":") for pair in found[3].split(",")]

@@ -23,7 +23,7 @@ register = template.Library()
 def sparkline(
     lines: Mapping[tuple[int, int], Sparkline], topic_id: int, subscription_id: int = 0
 ) -> SafeString | str:
-    """Draw the line of a topic, or of one of its subscriptions; a dash if nothing is known about it.
+    """Draw the backlog of a topic, or of one of its subscriptions, in the last hour; a dash if nothing is known.
 
     This is not a template because lists have a line in each row, and a template takes five times as long.
     """

@@ -79,26 +79,26 @@ def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
 
 @register.filter
 def count(number: int | str | None) -> str:
-    """Write a number. None is unknown, and so is "", which a template gets from a lookup that finds nothing."""
+    """Write a number. None is unknown, and so is "", which a template's lookup returns if it finds nothing."""
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
 
 
 @register.filter
 def place_of_name(topic: str) -> str:
-    """Return `tenant/namespace/`, preceded by the domain if that is not `persistent`."""
+    """Return the part of a topic's name before its local part, without the domain if that is `persistent`."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
 
 
 @register.filter
 def may_act_on(rights: Rights, name: str) -> bool:
-    """Return whether the user may act on this topic or namespace."""
+    """Return whether the user may plan acts on this topic or namespace that need only the role operator."""
     return rights.may_act_on(name)
 
 
 @register.filter
 def seconds(value: float | None) -> str:
-    """Write a length of time that is given in seconds."""
+    """Write a length of time given in seconds."""
     return numerals.UNKNOWN if value is None else numerals.span(value)
 
 
@@ -148,7 +148,7 @@ def _names_in(context: Context) -> list[str]:
 
 @register.simple_tag
 def asked(act: Any) -> str:
-    """Return an act's request in words. Takes an ActRow or an ActView."""
+    """Return an act's request in words. Takes an ActView, or a row of an act."""
     undo_of = act.undo_of_id if hasattr(act, "undo_of_id") else act.undo_of
     return acts.asked(act.kind, act.parameters, undo_of)
 
@@ -163,7 +163,7 @@ def partition_table(
 
 @register.simple_tag
 def receipt_rows(act: Any, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[receipts.ReceiptRow]:
-    """Return the counts that an applied act has changed, for a table."""
+    """Return the counts of an applied act, for a table."""
     return receipts.receipt_rows(act.kind, plan or {}, result)
 
 
@@ -188,7 +188,7 @@ def is_ahead(then: datetime | None, now_ms: int) -> bool:
 
 @register.simple_tag
 def badge(word: str, tone: str, *, fact: bool = False) -> SafeString:
-    """Render a word as a badge. The word is in English, and shown in the language of the reader."""
+    """Render a word as a badge. An English word is translated. Set `fact` for a stored fact: see `_badge`."""
     return _badge(_(word), tone, is_fact=fact)
 
 
@@ -206,7 +206,7 @@ def subscription_state(state: int | None) -> SafeString:
 
 @register.simple_tag
 def severity(severity: Severity) -> SafeString:
-    """Render the severity of a finding as a badge. It stays while no broker runs: the diagnosis has considered that."""
+    """Render the severity of a finding as a badge. It stays while no broker runs: the diagnosis knows about that."""
     return _badge(*severity_word(severity), is_fact=True)
 
 
@@ -226,7 +226,7 @@ def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
 
 @register.filter
 def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
-    """Return the value for a key, or None. A template lookup that finds nothing gives "", which has no values."""
+    """Return the value for a key, or None. `found` is "" if the template's lookup of the mapping found nothing."""
     return None if isinstance(found, str) else found.get(key)
 
 
@@ -245,7 +245,7 @@ def consumer_act_url(row: ConsumerRow, kind: str) -> str:
 
 @register.simple_tag
 def run_again_url(run: RunRow, **changed: str) -> str:
-    """Return the address of a job's form, filled in with the options of a run. `changed` overrides them."""
+    """Return the address of a job's form, filled in with a run's topic and options. `changed` overrides options."""
     given = {f"option_{name}": value for name, value in {**run.given, **changed}.items()}
     return f"{reverse('console:job_form', args=[run.job])}?{urlencode({'topic': run.topic_name, **given})}"
 

@@ -1,4 +1,4 @@
-"""Lines of `name = value`. Users write policies and the properties of a message in this form."""
+"""Lines of `name = value`, in which users write policies and the properties of a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forms that create, grow, compact, unload, empty, terminate and delete a topic."""
+"""The forms that create, grow, compact, unload, empty, terminate and delete a topic, or delete its compaction."""
 
 from __future__ import annotations
 

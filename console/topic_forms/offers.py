@@ -1,4 +1,4 @@
-"""The acts that a topic's page offers, in order, each with the reason if it is not possible now."""
+"""The acts in the menu of a topic's page, in order. If an act is not possible now, its offer says why."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Offer:
 
 
 def offers(head: TopicHead, rights: Rights) -> list[Offer]:
-    """Return the acts on this topic, including those that are not possible now."""
+    """Return the menu's acts on this topic, including those that are not possible now."""
     return [_offer(head, name, rights) for name in topic_forms if name not in _FROM_ELSEWHERE]
 
 

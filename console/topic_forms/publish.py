@@ -246,9 +246,9 @@ def to_edit(message: Message) -> Mapping[str, Any]:
 
 
 def _editable(data: bytes, *, has_lines: bool = True) -> str | None:
-    """Return the text of these bytes, None if a browser would change it in its field.
+    """Return these bytes as text. None if they are not UTF-8, or if a browser would change the text in its field.
 
-    `has_lines`: the field has several lines.
+    `has_lines`: the field can have several lines.
     """
     try:
         text = data.decode()

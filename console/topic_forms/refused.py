@@ -18,13 +18,13 @@ __all__ = ["form_address", "refusal_in_form"]
 
 # The broker's refusals name a switch by its parameter, because programs set parameters.
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
-_HOW_FAR: Final = ("shift", "back_time")  # places of a reset that the form to rewind asks for
+_HOW_FAR: Final = ("shift", "back_time")  # values of a reset's `to` that the rewind form can give
 
 
 def form_address(act: ActView) -> str:
     """Return the address of the form for acts of this kind on the act's subject. At most two queries.
 
-    "" if the kind has no form, if the subject was deleted, or if it has several partitions and the form is for one.
+    "" if there is no such form, if the subject was deleted, or if it is partitioned and the form is for one partition.
     """
     name, form = _form_of(act)
     if form is None or not _is_for(form, act):

@@ -1,4 +1,4 @@
-"""The console's pages. Each view checks the user's rights, queries and renders.
+"""The console's pages.
 
 Numbers of queries in docstrings leave out the four for session, user, rights and frame.
 """

@@ -1,4 +1,4 @@
-"""Bookmarks of one topic, or of all topics."""
+"""Bookmarks of one topic and its partitions, or of all topics."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class BookmarkRow:
     topic_name: str
     id: str  # ledger:entry
     until: datetime | None  # None = until it is deleted
-    is_over: bool  # it has expired and keeps no messages
+    is_over: bool  # the bookmark has expired and keeps no messages
     who: str
     created_at: datetime
-    # The size of the sealed ledgers from the bookmark's ledger on. None = no such ledger is sealed.
+    # The size of the sealed ledgers from the bookmark's ledger on. None = there are none.
     kept_bytes: int | None
 
 

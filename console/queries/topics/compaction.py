@@ -13,7 +13,7 @@ __all__ = ["CompactionRow", "compactions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRow:
-    """The compaction of a topic or of one of its partitions. Numbers and times are None until they are known."""
+    """The compaction of a topic or of one of its partitions. Numbers are None before the first run begins."""
 
     topic: str
     partition: int  # -1 = not a partition
@@ -29,7 +29,7 @@ class CompactionRow:
     started_at: datetime | None
     succeeded_at: datetime | None
     failed_at: datetime | None
-    # The earliest time at which the policy starts the next run; None = the latest did not fail.
+    # After a failure, the earliest time at which the policy starts the next run. None = the policy need not wait.
     retry_at: datetime | None
 
 

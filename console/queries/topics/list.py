@@ -27,7 +27,7 @@ ORDERS = ("name", "worst", "backlog", "rate", "last")
 _FEW = 500
 _LARGEST = 2.0**53
 _STATE_UNIT = 1 << 42
-"""A place in the order by worst state is one number: the state times this unit, plus the ms when the state began."""
+"""A place in the order by worst state is one number: the state times this unit, plus the time (ms) when it began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class TopicRow:
     subscriptions: int
     consumers: int | None
     message_rate_acked: float | None  # per second, all subscriptions
-    worst_subscription: str | None  # the one with the largest backlog, in one partition; None = nothing waits
+    worst_subscription: str | None  # the one with the largest backlog on any partition; None = no backlog
     state: int | None  # the worst state of its subscriptions; None = it has no durable subscription
     state_since_ms: int | None
 
@@ -95,9 +95,9 @@ class _Name:
 
 
 def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
-    """Read one page of the topics in scope. Two queries: keys, then their numbers.
+    """Return one page of the topics in scope.
 
-    One more if a namespace is chosen, and up to three more if a subscription is chosen.
+    Two queries. One more if a namespace is chosen, and up to three more if a subscription is chosen.
     """
     after_state, after_since_ms = _worst_place(asked.after_value)
     keys = _keys(
@@ -135,8 +135,8 @@ def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
     ids = [row.id for row in fetch(_Id, "topics", "with_subscription", {**values, "limit": _FEW + 1})]
     if len(ids) <= _FEW:
         return fetch_text(_Key, query, {**any_subscription, "topic_ids": ids})
-    # Perhaps most topics have the subscription. Then four pages without this filter contain enough of these topics, and
-    # looking up every topic that has the subscription would take several times as long.
+    # Perhaps most topics have the subscription. Then four pages of all topics contain enough of them, and looking up
+    # every topic that has the subscription would take several times as long.
     some = fetch_text(_Key, query, {**any_subscription, "limit": 4 * values["limit"]})
     having = {row.id for row in fetch(_Id, "topics", "having", {**values, "ids": [key.id for key in some]})}
     found = [key for key in some if key.id in having][: values["limit"]]
@@ -144,7 +144,7 @@ def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
 
 
 def _namespace_id(asked: TopicsAsked, scope: Scope) -> int | None:
-    """Return the id of the only namespace that the list shows; 0 = the requested one is missing, None = several."""
+    """Return the id of the list's only namespace; 0 = it does not exist, None = the list is not limited to one."""
     if asked.namespace:
         tenant, _, namespace = asked.namespace.partition("/")
         found = fetch_one(_Id, "topics", "namespace_id", {"tenant": tenant, "namespace": namespace})

@@ -27,11 +27,11 @@ Place = tuple[int, int]  # ledger id, entry id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One ledger that still has a row."""
+    """One ledger."""
 
     ledger_id: int
     state: str
-    segment_id: int | None  # without segment and file, the row is kept only for the topic's counts
+    segment_id: int | None  # a trimmed ledger has neither segment nor file: its row keeps the topic's counts
     file_name: str | None  # of an offloaded ledger
     opened_ms: int
     entries_before: int  # of the topic
@@ -40,17 +40,17 @@ class LedgerRow:
     entries: int
     messages: int
     size_bytes: int
-    first_append_ms: int  # 0 = nothing stored, here and below
-    last_append_ms: int
+    first_append_ms: int  # 0 = nothing is stored
+    last_append_ms: int  # 0 = nothing was ever stored
 
     @property
     def store(self) -> Store | None:
-        """Return where the entries are; None if they were trimmed."""
+        """Where the entries are stored; None if they were trimmed."""
         return store_of(ledger_id=self.ledger_id, segment_id=self.segment_id, file_name=self.file_name)
 
     @property
     def is_emptied(self) -> bool:
-        """Return whether retention trimmed this ledger and left its row, as it does with a topic's last ledger."""
+        """Whether the ledger is sealed and has no entries, like a topic's last ledger after it was trimmed."""
         return self.state == "sealed" and not self.entries
 
 
@@ -66,7 +66,7 @@ class EntryAt:
 
     @property
     def place(self) -> Place:
-        """Return ledger id and entry id, as a dictionary key."""
+        """Ledger id and entry id, as a dictionary key."""
         return (self.ledger_id, self.entry_id)
 
 
@@ -131,14 +131,14 @@ class Log:
 
     def ledger_at(self, index: int) -> LedgerRow | None:
         """Return the ledger that stores the entry with this index, None if none does."""
-        # Several ledgers can begin at the same index. Only the last of them has entries.
+        # Several ledgers can begin at the same index. Only the last of them can have entries.
         at = bisect_right(self._begins, index) - 1
         if at < 0 or index >= self.ledgers[at].entries_before + self.ledgers[at].entries:
             return None
         return self.ledgers[at]
 
     def has_ledger(self, ledger_id: int) -> bool:
-        """Return whether the log has this ledger, and retention has not trimmed it."""
+        """Return whether the log has this ledger, and the ledger is not emptied."""
         at = bisect_right(self._ids, ledger_id) - 1
         return at >= 0 and self._ids[at] == ledger_id and not self.ledgers[at].is_emptied
 
@@ -243,7 +243,7 @@ def ends_of(topic_id: int) -> Ends:
 
 
 def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
-    """Return the stored entries at these places. Runs at most one query, and reads the files of offloaded ledgers.
+    """Return the stored entries at these places, by place. One query, and reads of offloaded ledgers' files.
 
     Raises pipeline.errors.OffloadUnavailable if a file cannot be read.
     """

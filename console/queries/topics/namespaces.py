@@ -54,13 +54,13 @@ class NamespaceRow:
 
     @property
     def needs_second_person(self) -> bool:
-        """Whether one user plans every act in it, and another applies it."""
+        """Whether every act in it needs two users: one plans it, and another applies it."""
         return self.policies.get("second_person") is True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceNumbers:
-    """Sums over the topics of a namespace. None if the broker never reported on any of them."""
+    """Sums over the topics of a namespace. The last three are None if the broker never reported on any of them."""
 
     id: int
     topics: int  # partitions not counted

@@ -17,7 +17,7 @@ class _Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDocuments:
-    """The policies set for a topic and for the levels above."""
+    """The policies set on a topic and on its namespace."""
 
     namespace: dict[str, Any]
     own: dict[str, Any]  # for a partition: those set on its partitioned topic

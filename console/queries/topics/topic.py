@@ -49,7 +49,7 @@ class TopicHead:
     last_append_ms: int | None  # 0 = never
     backlog_messages: int | None  # of the worst subscription, summed over partitions
     updated_ms: int | None
-    state: int | None  # the worst state of its and its partitions' subscriptions; None = it has none
+    state: int | None  # the worst state of its or its partitions' durable subscriptions; None = it has none
     state_since_ms: int | None
 
 
@@ -66,7 +66,7 @@ class PartitionRow:
     backlog_messages: int | None
     last_append_ms: int | None
     updated_ms: int | None
-    state: int | None  # the worst state of its subscriptions; None = it has none
+    state: int | None  # the worst state of its durable subscriptions; None = it has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +76,13 @@ class SubscriptionRow:
     id: int
     name: str
     type: str
-    topic_id: int  # of the partition
+    topic_id: int  # of the topic or partition
     topic_name: str
     partition: int
     mark_delete_ledger: int
     mark_delete_entry: int
     acked_messages: int
-    backlog_messages: int  # exact: messages in the log less messages acked by the stored cursor
+    backlog_messages: int  # messages ever appended minus those that the stored cursor has acked
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -95,7 +95,7 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedPull:
-    """A pull: a pull consumer's request that waits for a message."""
+    """A pull consumer's request that waits for a message."""
 
     offset: int
     parked_ms: int
@@ -130,12 +130,12 @@ def topic_head(name: str) -> TopicHead | None:
 
 
 def partitions(topic_id: int) -> list[PartitionRow]:
-    """Return all partitions, by index. One query."""
+    """Return all partitions of a topic, by index. One query."""
     return fetch(PartitionRow, "topic", "partitions", {"topic_id": topic_id})
 
 
 def subscriptions(topic_id: int, ends: Ends) -> list[SubscriptionRow]:
-    """Return at most 500 subscriptions, by name and partition. One query."""
+    """Return at most 500 subscriptions of a topic or of its partitions, by name and partition. One query."""
     return fetch(
         SubscriptionRow, "topic", "subscriptions", {"topic_id": topic_id, **asdict(ends), "limit": ROWS}
     )
