@@ -182,7 +182,7 @@ class CompactionFacts(_Answer):
     succeeded_at: datetime | None
     failed_at: datetime | None
     retry_at: datetime | None = Field(
-        description="before this, the policy starts no run. Null: the latest run did not fail"
+        description="before this, the policy starts no run. Null: nothing delays it"
     )
 
 

@@ -105,13 +105,8 @@ class PublishForm(ActForm):
     )
 
     def clean_value(self) -> str:
-        """Replace CRLF, which browsers send for a line break, with LF, and check the size."""
+        """Replace CRLF, which browsers send for a line break, with LF."""
         value: str = self.cleaned_data["value"].replace("\r\n", "\n")
-        # Base64 writes three bytes as four characters; the act checks the size of the decoded value.
-        if len(value.encode()) > _MOST_BYTES * 4 // 3 + 4:
-            raise ValidationError(
-                _("The value is too large: at most 1 MiB. Use a client for larger messages.")
-            )
         return value
 
     def clean_properties(self) -> dict[str, str]:
@@ -141,10 +136,8 @@ class PublishForm(ActForm):
             if given["no_value"]:
                 if value:
                     self.add_error("value", _("Leave the value empty, or do not choose “No value”."))
-            elif value is not None and encoding == "base64":
-                given["value"] = _checked_base64("".join(value.split()))
-            elif value is not None and encoding == "json":
-                json.loads(value)
+            elif value is not None:
+                given["value"] = _checked_value(value, encoding)
         except ValidationError as error:
             self.add_error("value", error)
         except (ValueError, RecursionError) as error:
@@ -268,6 +261,20 @@ def _is_json(text: str) -> bool:
 
 def _moment(time_ms: int) -> str:
     return time_text(time_ms) if time_ms and is_time(time_ms) else ""
+
+
+def _checked_value(value: str, encoding: str | None) -> str:
+    """Return the value, as base64 without white space. Raises ValidationError, and for JSON ValueError."""
+    if encoding == "base64":
+        value = "".join(value.split())
+    # Base64 writes three bytes as four characters; the act checks the size of the decoded value.
+    if len(value.encode()) > _MOST_BYTES * 4 // 3 + 4:
+        raise ValidationError(_("The value is too large: at most 1 MiB. Use a client for larger messages."))
+    if encoding == "base64":
+        _checked_base64(value)
+    elif encoding == "json":
+        json.loads(value)
+    return value
 
 
 def _checked_base64(text: str) -> str:

@@ -79,6 +79,13 @@ def test_every_field_of_the_form_reaches_the_act(operator: Client, broker: FakeA
     assert "Type orders to confirm" not in text_of(page)
 
 
+def test_line_breaks_in_base64_do_not_count_towards_its_size(operator: Client, broker: FakeActs) -> None:
+    whole = bytes(1 << 20)
+    wrapped = base64.encodebytes(whole).decode()
+    assert operator.post(FORM, {**EMPTY, "value": wrapped, "encoding": "base64"}).status_code == 302
+    assert base64.b64decode(parameters(broker)["value"], validate=True) == whole
+
+
 def test_an_empty_message_is_a_message(operator: Client, broker: FakeActs) -> None:
     assert operator.post(FORM, EMPTY).status_code == 302
     assert parameters(broker) == {"value": "", "encoding": "text"}
