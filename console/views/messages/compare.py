@@ -88,7 +88,7 @@ def _order(text: str) -> tuple[int, ...]:
 
 
 def _side(head: TopicHead, name: str, text: str, errors: dict[str, str]) -> _Side | None:
-    """Return the message at the position in `text`, or None. Add an error if `text` is given but leads to no message."""
+    """Return the message at the position in `text`, or None. Add an error if `text` is not empty and has none."""
     if not text:
         return None
     try:
