@@ -63,7 +63,10 @@ def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: st
 
 
 def _moment(request: HttpRequest) -> tuple[int, str]:
-    """Return the moment in milliseconds, an hour ago without a readable `at`; and an error message if `at` is wrong."""
+    """Return the moment in milliseconds, and an error message if `at` is wrong.
+
+    Without a readable `at`, return an hour ago.
+    """
     now_ms = time.time_ns() // 1_000_000
     text = request.GET.get("at", "")
     if not text:

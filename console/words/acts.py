@@ -116,7 +116,7 @@ STATES = {
 }
 
 
-_LAST_LATIN: Final = "\u2e7f"  # beyond it begins Chinese text, which ends a sentence with 。
+_LAST_LATIN: Final = "\u2e7f"  # beyond it is Chinese text, which ends a sentence with 。
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
 # A number of things in the broker's words, for example in "12408 messages". Ids and names do not match.
 _COUNTED: Final = re.compile(

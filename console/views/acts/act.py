@@ -95,7 +95,7 @@ def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 
 
 def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
-    """Return the act, and the user's rights at the act's topic. Raises Http404 if the user may not see it."""
+    """Return the act, and the user's rights at the act's topic. Raises Http404 if the act is missing or hidden."""
     view = _get(act_id)
     if not rights.may_see_act(view.topic):
         raise Http404(_("There is no act {act_id}.").format(act_id=act_id))
@@ -161,7 +161,7 @@ def _second_person(view: ActView | None, rights: Rights) -> dict[str, object]:
 
 
 def _past(view: ActView) -> str:
-    """Return the address of the page that shows the act's subject when the act finished, or "" if there is none.
+    """Return the address of the page that shows the subject as it was when the act finished, or "" if there is none.
 
     For an act on several partitions of a subscription, this is the topic's page: a subscription's past is stored only
     for each partition.

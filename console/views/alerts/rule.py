@@ -53,7 +53,7 @@ def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpRespo
 def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -> HttpResponse:
     """Delete, silence or test a rule, or end its silence. Then redirect to the rule, or to the list after a deletion.
 
-    404 for another verb, 409 if the change is refused.
+    404 for another verb, 409 for a refusal.
     """
     rule = _found(rights, rule_id)
     who, origin = rights.name, origin_of(request)
@@ -137,7 +137,7 @@ def _answer(
 
 
 def _found(rights: Rights, rule_id: int) -> AlertRule:
-    """Return the rule. Raises Http404 if the user sees no such rule, PermissionDenied if they may not change it."""
+    """Return the rule. Raises Http404 if it is missing or hidden, PermissionDenied if the user may not change it."""
     rule = AlertRule.objects.filter(pk=rule_id).first() if rule_id < 1 << 63 else None
     if rule is None or not rights.may_see(rule.namespaces):
         raise Http404(_("There is no alert rule {rule_id}.").format(rule_id=rule_id))

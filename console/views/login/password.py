@@ -18,7 +18,7 @@ __all__ = ["Login"]
 
 
 class Login(LoginView):
-    """Ask for name and password. Then ask for the second factor, or let a user who must have one set it up.
+    """Ask for name and password, then for the second factor. Users who lack a required one are sent to set it up.
 
     A user who is already logged in is redirected.
     """

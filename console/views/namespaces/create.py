@@ -24,7 +24,7 @@ class NamespaceForm(forms.Form):
     )
 
     def clean_name(self) -> str:
-        """Return the full name. An error if a namespace cannot have it."""
+        """Return the full name. Raises ValidationError if a namespace cannot have it."""
         try:
             return acts.full_name("create_namespace", self.cleaned_data["name"])
         except acts.ActRefused as refused:

@@ -79,7 +79,7 @@ def remove_own_second_factor(request: HttpRequest, rights: Rights) -> HttpRespon
 
 
 def _proved(request: HttpRequest, rights: Rights) -> HttpResponse | None:
-    """Return None if the code is right, else a refusal, also for a user without a second factor."""
+    """Return None if the code is right, else the refusal. Users without a second factor are refused too."""
     user = cast("User", request.user)
     if factor_of(user) is None:
         return _answer(request, rights, refusal=_(NO_FACTOR))

@@ -143,7 +143,7 @@ def _planned(
 
 
 def _found(run_id: int, rights: Rights) -> tuple[RunRow, Rights]:
-    """Return the run, and the user's rights at the run's topic. Raises Http404 if the user may not see it."""
+    """Return the run, and the user's rights at the run's topic. Raises Http404 if the run is missing or hidden."""
     found = queries.run(run_id) if run_id < 1 << 63 else None
     if found is None or not rights.may_see(found.topic_name):
         raise Http404(_("There is no run {run_id}.").format(run_id=run_id))
