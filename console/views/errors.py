@@ -30,8 +30,7 @@ _FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # how D
 def _returning_connections() -> Iterator[None]:
     """Run the block, then give the connections that this thread opened in it back to the pool.
 
-    Django's ASGI handler answers errors in a thread that other requests use too, so no request gives them back when it
-    ends.
+    Django's ASGI handler answers errors in a shared thread, and closes no connection of that thread after a request.
     """
     kept = [each for each in connections.all(initialized_only=True) if each.connection is not None]
     try:
@@ -77,7 +76,7 @@ def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 @_returning_connections()
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer 404, on pages with the exception's sentence. Django's exception for an unknown address has none."""
+    """Answer 404. A page shows the exception's sentence, or the path if the exception has none."""
     if is_api_path(request.path):
         return no_such_address(request)
     _use_own_language(request)
@@ -90,10 +89,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 @_returning_connections()
 def failed(request: HttpRequest) -> HttpResponse:
-    """Answer 503 if the database or the storage of offloaded ledgers does not answer, else 500.
-
-    Django logs the exception.
-    """
+    """Answer 503 if the database is away or offloaded ledgers cannot be read, else 500. Django logs the exception."""
     error = sys.exc_info()[1]
     is_away = is_database_away(error)
     trouble = str(error) if isinstance(error, OffloadUnavailable) else ""
@@ -121,7 +117,7 @@ def _answer(
 
 
 def _use_own_language(request: HttpRequest) -> None:
-    """Use the user's language. OwnPreferences does so only before a view, and this request may not have reached one."""
+    """Use the user's language. OwnPreferences does so only for a request that reaches a view."""
     with suppress(DatabaseError):
         if not is_api_path(request.path) and request.user.is_authenticated:
             use_preferences_of(request.user)

@@ -1,4 +1,4 @@
-"""The history blocks of a page: charts for browsers that run JavaScript, and a table."""
+"""The history blocks of a page: charts, which need JavaScript, and a table."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def history_sources(
     read: Callable[[], History],
     past: str = "",
 ) -> list[Source]:
-    """Return the blocks `history` and `history_table`. The charts' script loads the same numbers from `address`.
+    """Return the blocks `history` and `history_table`. The charts' script loads the numbers from `address`.
 
-    `past` is the address of the page that shows the topic or subscription as it was at a given time, if there is one.
-    Chart points and table rows link to it. No event refreshes the blocks: the charts' script reads the numbers again at
-    intervals, and refreshes the table too if it is open.
+    `past` is the address of the page that shows the topic or subscription at an earlier time, or "": chart points and
+    table rows link to it. No event refreshes the blocks. Instead the charts' script reads the numbers again at
+    intervals, and refreshes the table if it is open.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
 

@@ -1,4 +1,4 @@
-"""One message: metadata, body, its state on each subscription, neighbours; and its bytes as a file."""
+"""One message: its metadata, body, state on each subscription and neighbours; and its bytes as a file."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> Http
 @require_safe
 @viewer
 def raw_message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponse:
-    """Send the payload as a file, or the entry, at most its first 8 MiB, if its messages cannot be read."""
+    """Send the payload as a file. If the entry's messages cannot be read, send the entry, at most its first 8 MiB."""
     if not rights.may_see_payloads:
         return HttpResponse(
             _("You need the reader role for {place} to read payloads.").format(place=rights.place) + "\n",
@@ -217,7 +217,7 @@ def _explained(found: FoundMessage) -> str:
 
 
 def _key_bytes(found: FoundMessage) -> str:
-    """Return the first bytes of a binary key in hexadecimal, or as text if they are text."""
+    """Return the first bytes of a binary key, in hexadecimal unless they are text; "" for another key."""
     message = found.metadata
     if message is None or not message.key_b64 or message.key is None:
         return ""

@@ -49,9 +49,9 @@ __all__ = ["overview"]
 _Diagnosed: TypeAlias = tuple[WorstRow, SubscriptionHead | None, list[Finding]]
 
 _HOUR = "1h"
-_SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)  # not shown as a row's cause, but apart from it
-UNREAD = 3  # dead-letter topics that the page shows
-EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its events do not reach the page
+_SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)  # shown apart, not as the cause in a row
+UNREAD = 3  # dead-letter topics shown at most
+EVERY_S = 10  # no event reaches the page about a subscription that it does not show yet
 
 
 @require_safe
@@ -150,8 +150,8 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     diagnosed = _diagnosed(rows)
     return {
         "verdict": verdict(written),
-        # A missing broker concerns all rows, so each row has the cause that remains once a broker runs. A row says
-        # separately that a quota stops producers or takes messages away: that does more harm than the backlog.
+        # A missing broker concerns all rows, so it is shown once, and each row has the cause that remains when a
+        # broker runs. A quota is shown beside the cause: it stops producers or takes messages away.
         "no_broker": next((spoken_finding(found) for found in _found(diagnosed, no_broker.RULE.id)), None),
         "rows": [
             (*_explained(each, lambda rule: rule not in _SAID_APART), _quota_finding(each))
@@ -175,7 +175,7 @@ def _decisions(rows: Sequence[WorstRow], rights: Rights) -> Mapping[str, Any]:
 
 
 def _cure_of(row: UnreadLetters) -> str:
-    """Return the address of a form for unread letters: redrive them, or create a subscription that keeps them."""
+    """Return the address of the form to redrive unread letters, or to create a subscription that keeps them."""
     if row.subscription:
         return act_form_url(row.name, row.subscription, "redrive")
     return f"{topic_act_url(row.name, 'subscription')}?name=letters&to=earliest&type=Shared"
@@ -184,7 +184,7 @@ def _cure_of(row: UnreadLetters) -> str:
 def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
     """Return each row with its subscription and its findings. At most one query more than `read_snapshots` makes.
 
-    If the subscription was just deleted, it is None, and there are no findings.
+    For a subscription that was just deleted, these are None and an empty list.
     """
     if not rows:
         return []
@@ -206,7 +206,7 @@ def _found(diagnosed: Iterable[_Diagnosed], rule: str) -> Iterator[Finding]:
 def _explained(
     diagnosed: _Diagnosed, is_wanted: Callable[[str], bool]
 ) -> tuple[WorstRow, SubscriptionHead | None, Finding | None, Cure | None]:
-    """Return a row with the first finding whose rule is wanted, and the first act that cures it."""
+    """Return a row and its subscription, with the first finding of a wanted rule and the first act that cures it."""
     row, head, findings = diagnosed
     finding = next((spoken_finding(each) for each in findings if is_wanted(each.rule)), None)
     cure = None if finding is None else next((each for each in finding.cures if each.act), None)

@@ -36,7 +36,7 @@ def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, n
 
     With very many consumers, there is one more query for each partition that is diagnosed.
 
-    Raises Http404 if the topic is not partitioned, or has no such subscription.
+    Raises Http404 if there is no such partitioned topic, or no such subscription on it.
     """
     facts = queries.topic_facts(topic)
     if facts is None or not facts.partitions:

@@ -27,7 +27,7 @@ _HOUR_MS: Final = 3_600_000
 @require_safe
 @viewer
 def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show a topic at a moment. At most seven queries. 422 if `at` is not a time."""
+    """Show a topic at a moment. At most seven queries. 422 if `at` cannot be read as one moment."""
     head = topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -78,7 +78,7 @@ def _moment(request: HttpRequest) -> tuple[int, str]:
 
 
 def _state(head: Any, at_ms: int) -> dict[str, Any]:
-    """Return the current state if it began before the moment, else nothing. Earlier states are not stored."""
+    """Return the current state if it had begun by the moment, else nothing: earlier states are not stored."""
     is_known = head.state is not None and 0 < (head.state_since_ms or 0) <= at_ms
     word = state_word(head.state)
     return {"word": label_of(word), "number": head.state, "since_ms": head.state_since_ms} if is_known else {}

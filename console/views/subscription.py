@@ -147,7 +147,7 @@ class _Reading:
 
     @cached_property
     def known(self) -> dict[Place, EntryAt]:
-        """Return the entries at mark-delete, at the read position and at the first unacked place, if stored."""
+        """Return the readable entries among those at mark-delete, the read position and the first unacked place."""
         head = self.head
         places = [(head.mark_delete_ledger, head.mark_delete_entry), *self.next_places[:1]]
         if head.read_ledger is not None and head.read_entry is not None:
@@ -180,7 +180,7 @@ class _Reading:
         return {"head": self.head, "findings": self.findings}
 
     def badge(self) -> dict[str, Any]:
-        """Return the state that the broker judged. While the broker is still watching, the diagnosis may know more."""
+        """Return the state that the broker judged, or an alarming finding while the broker is still watching."""
         judged = self.standing
         if self.is_watching and self.findings and self.findings[0].severity in _ALARMING:
             word, tone = severity_word(self.findings[0].severity)
@@ -218,7 +218,7 @@ class _Reading:
     def what_if(self) -> dict[str, Any]:
         """Estimate the time to drain with other numbers of consumers.
 
-        Nothing without a backlog, and nothing if the state is keeping up, paused or idle.
+        Empty without a backlog, or if the subscription keeps up, is paused or is idle.
         """
         head = self.head
         if not self.backlog_messages or self.standing.state in _NOTHING_TO_DRAIN:
@@ -305,7 +305,7 @@ class _Reading:
         }
 
     def _pending_of_one(self) -> dict[str, Any]:
-        """Return the first deliveries of the consumer that the address names."""
+        """Return the context of the first deliveries to the consumer that the address names."""
         rows = queries.pending(self.head.id, queries.PENDING_MOST + 1, consumer_key=self.consumer_key)
         return {
             "head": self.head,
@@ -339,7 +339,7 @@ class _Reading:
         }
 
     def _holder(self, ledger_id: int, entry_id: int) -> queries.PendingRow | None:
-        """Return the delivery that has this entry in flight."""
+        """Return the delivery that has this entry in flight, or None."""
         for row in self.pending:
             if row.ledger_id == ledger_id and row.first_entry <= entry_id <= row.last_entry:
                 return row

@@ -47,7 +47,7 @@ TABS = (
     gettext_noop("policies"),
     gettext_noop("insights"),
 )
-_PARTITIONS = gettext_noop("partitions")  # in place of the ledgers: a partitioned topic has none of its own
+_PARTITIONS = gettext_noop("partitions")  # instead of ledgers: a partitioned topic has none of its own
 _INSIGHT_HOURS = 48
 _HOUR_MS = 3_600_000
 
@@ -139,7 +139,7 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
 
 
 def _quota(head: queries.TopicHead, rows: Sequence[queries.SubscriptionRow]) -> str:
-    """Return a sentence if a backlog is larger or older than the topic's quota, else "". At most three queries."""
+    """Return a sentence if a backlog is over the topic's quota in bytes or age, else "". At most three queries."""
     documents = topic_policies(head.name)
     if documents is None or not rows:
         return ""
@@ -176,6 +176,6 @@ def _insights(topic_id: int) -> Mapping[str, Any]:
         "width": BARS_WIDTH,
         "height": BARS_HEIGHT,
         "latest": rows[0] if rows else None,
-        # An hour's figures of subscriptions are known only when the hour is over, so the latest hour often lacks them.
+        # The figures of subscriptions are known only when their hour is over, so the latest hour often lacks them.
         "active": next((row for row in rows if row.subscriptions), None),
     }

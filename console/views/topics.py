@@ -100,7 +100,7 @@ def headings(
 ) -> dict[str, dict[str, object]]:
     """Return the orders by name, each with the query string that selects it, and whether it is selected.
 
-    `clear` names the values that say where a page begins: another order starts at its first page.
+    `clear` names the values that say where a page begins. They are removed: another order starts at its first page.
     """
     cleared = dict.fromkeys((*clear, "part"), "")
     return {

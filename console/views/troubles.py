@@ -1,4 +1,4 @@
-"""The notices about a broker or database in trouble, as JSON, for a page whose live stream is silent."""
+"""The notices about troubles of the broker or database as JSON, for a page whose live stream is silent."""
 
 from __future__ import annotations
 

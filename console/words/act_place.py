@@ -30,7 +30,7 @@ class ActPlace:
 def place_of(act: ActView) -> ActPlace:
     """Return the page of the act's subject. For an act on a user, return the log of acts.
 
-    If the act deleted the subject, or has not created it, return the page above, such as a list.
+    If the act deleted the subject or has not created it, return the page one level up, such as a list.
     """
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:

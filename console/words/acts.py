@@ -116,7 +116,7 @@ STATES = {
 }
 
 
-_LAST_LATIN: Final = "\u2e7f"  # beyond it are Chinese characters, which end a sentence with 。
+_LAST_LATIN: Final = "\u2e7f"  # beyond it is Chinese text, which ends a sentence with 。
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
 # A number of things in the broker's words, for example in "12408 messages". Ids and names do not match.
 _COUNTED: Final = re.compile(
@@ -272,7 +272,7 @@ def _moment(time_ms: int) -> str:
 
 
 def sentence(text: str, names: Iterable[str]) -> str:
-    """Give words a capital letter and a full stop, and write their counts like `count`.
+    """Give words a capital letter and a full stop, and write their counts as `count` does.
 
     A name at the beginning keeps its case: one of `names`, the local part of one, or anything that is not a plain word.
     """
@@ -291,10 +291,10 @@ def sentence(text: str, names: Iterable[str]) -> str:
 def must_type_name(
     kind: str, plan: Mapping[str, Any] | None, allowed_drift_messages: int | None = None
 ) -> bool:
-    """Return whether an operator must type a name: the act ends something, loses messages or repeats many of them.
+    """Return whether an operator must type a name: the act ends something, loses messages or repeats many.
 
-    `allowed_drift_messages` is how many messages more than planned may be delivered again; they count as repeated. None
-    means as many as the plan allows.
+    `allowed_drift_messages` is how many messages more than planned may be delivered again, and counts as repeated.
+    None means as many as the plan allows.
     """
     if plan is None:
         return False

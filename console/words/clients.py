@@ -1,4 +1,4 @@
-"""Flags of connected clients: each is a problem of a client, as a word and a sentence."""
+"""Flags of connected clients: each names a problem by a word and explains it in a sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Flag:
 
     @property
     def mark(self) -> str:
-        """Return the sign before the word, so that colour is never the only difference."""
+        """Return the sign before the word. Without it, only a colour would show the tone."""
         return "✕" if self.tone == "bad" else "▲"
 
 

@@ -105,7 +105,7 @@ def stopped(reason: str, *, rows: int, opened: int, read_bytes: int) -> str:
 
 
 def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_continued: bool) -> str:
-    """Return a sentence for an empty list: there is no message, or the search stopped before it had seen everything."""
+    """Return a sentence for an empty list: nothing is there, or the search stopped before it had seen everything."""
     if reason != "end":
         return _("No match so far: the search stopped before it had seen everything.")
     if gone:
@@ -119,7 +119,7 @@ def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_c
 
 
 def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -> str:
-    """Say how many messages have come since the page was opened, and how many entries the page skipped."""
+    """Say how many messages have come since the page's first request, and how many entries the page skipped."""
     if is_first:
         return (
             _("The matches among the newest entries are below.")

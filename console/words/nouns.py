@@ -24,5 +24,5 @@ _NOUNS: Final[Mapping[str, Callable[[int], str]]] = {
 
 
 def counted(number: int | None, noun: str) -> str:
-    """Write a number of things in the language of the reader. None is an unknown number."""
+    """Write a number of things in the language of the reader. None: the number is unknown."""
     return _NOUNS[noun](0 if number is None else number).format(number=count(number))

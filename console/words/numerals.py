@@ -32,7 +32,7 @@ __all__ = [
 UNKNOWN = "–"
 _GAP = "\u202f"  # narrow space that does not break
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
-# The years 1 to 9999 of datetime, less a day at each end, so that a time can be written in every zone.
+# The years 1 to 9999 of `datetime` without the first and last day, so that every zone can write the time.
 _FIRST_MS = -62_135_596_800_000 + 86_400_000
 _LAST_MS = 253_402_300_799_000 - 86_400_000
 
@@ -132,7 +132,7 @@ def in_utc(time_ms: int) -> str:
 
 
 def time_text(time_ms: int) -> str:
-    """Write a time in the user's zone for `read_time_ms` to read: with its offset if the clock shows it twice."""
+    """Write a time in the user's zone for `read_time_ms`, with its offset if the zone's clock shows the time twice."""
     then = datetime.fromtimestamp(time_ms / 1000, timezone.get_current_timezone())
     if _is_unclear(then):
         return then.isoformat(" ", "milliseconds")

@@ -1,4 +1,4 @@
-"""The states of the pipeline's runs, and the tones in which pages show them."""
+"""The tones in which pages show the states of the pipeline's runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One act from plan to undo: the exact preview, the receipt, or why the act waits or was refused."""
+"""One act from plan to undo: the preview, the receipt, or why the act waits or was refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _APPLIED_ONCE: Final = ("apply_requested", "applying", "applied")
 @require_safe
 @viewer
 def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Show an act's current state. The page of a waiting act says why it waits, and refreshes itself."""
+    """Show an act's current state. If the act waits for the broker, the page says so and refreshes itself."""
     view, rights = _found(act_id, rights)
     return _answer(request, rights, view)
 
@@ -45,9 +45,9 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Apply a plan. 422 if a field is wrong or missing, 409 if the broker refuses.
+    """Apply a plan. 422 if a field is wrong or missing, 409 if the act cannot be applied.
 
-    If this user has applied it already, perhaps with a double click, the answer is the act's page.
+    If this user has applied it already, perhaps with a double click, redirect to the act's page.
     """
     view, rights = _found_to_act_on(act_id, rights)
     if view.who == rights.name and view.state in _APPLIED_ONCE:
@@ -85,7 +85,7 @@ def refuse(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Plan to undo an applied act: a new act with its own preview. 409 if the broker refuses."""
+    """Plan the undo of an applied act as a new act with its own preview. 409 if it cannot be undone."""
     view, rights = _found_to_act_on(act_id, rights)
     try:
         planned = acts.plan_undo(act_id, who=rights.name, origin=origin_of(request))
@@ -95,7 +95,7 @@ def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 
 
 def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
-    """Return the act, and the user's rights at the act's topic. Raises Http404 for an act that the user may not see."""
+    """Return the act, and the user's rights at the act's topic. Raises Http404 if the act is missing or hidden."""
     view = _get(act_id)
     if not rights.may_see_act(view.topic):
         raise Http404(_("There is no act {act_id}.").format(act_id=act_id))
@@ -103,7 +103,7 @@ def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
 
 
 def _found_to_act_on(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
-    """Return the same as `_found`. Raises PermissionDenied for a user who may see the act but not request it."""
+    """Return and raise as `_found` does. Raises PermissionDenied if the user may see the act but not request it."""
     view, rights = _found(act_id, rights)
     for name in _names(view):
         check_may_act(rights, name, view.kind)
@@ -132,7 +132,7 @@ def _apply_form(view: ActView, data: QueryDict | None = None) -> ApplyForm:
 
 
 def _to_apply(view: ActView) -> ActView | None:
-    """Return the plan that the page offers to apply: the act itself, or the new plan of a refused act."""
+    """Return the plan to apply: the act itself, or the new plan of a refused act. None if neither is planned."""
     if view.state == "planned":
         return view
     if view.new_plan is None:
@@ -142,7 +142,7 @@ def _to_apply(view: ActView) -> ActView | None:
 
 
 def _second_person(view: ActView | None, rights: Rights) -> dict[str, object]:
-    """Return the page's data about the second person whom a plan needs. Empty if the plan needs none."""
+    """Return the page's data about the second person whom a plan needs. Empty if there is no such plan."""
     if view is None or not view.needs_second_person:
         return {}
     since = view.finished_at or view.requested_at
@@ -161,10 +161,10 @@ def _second_person(view: ActView | None, rights: Rights) -> dict[str, object]:
 
 
 def _past(view: ActView) -> str:
-    """Return the address of the page about the act's subject at the moment of the act, or "" if there is none.
+    """Return the address of the page that shows the subject as it was when the act finished, or "" if there is none.
 
-    For an act on several partitions of a subscription, this is the topic's page, because the past of a subscription is
-    stored only for each partition.
+    For an act on several partitions of a subscription, this is the topic's page: a subscription's past is stored only
+    for each partition.
     """
     if view.finished_at is None or "://" not in view.topic or view.kind.startswith("delete_"):
         return ""

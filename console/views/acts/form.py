@@ -26,9 +26,9 @@ __all__ = ["act_form"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: str) -> HttpResponse:
-    """Show the form for one kind of act, filled in from the query string.
+    """Show the form for one kind of act, filled in from the query string, or plan the act.
 
-    422 if the form is invalid, 409 if the broker refuses to plan the act.
+    422 if the form is invalid, 409 if the request for the plan is refused.
     """
     form_class = act_forms.get(kind)
     head = subscription_head(topic, name) or partitioned_head(topic, name)
@@ -73,9 +73,9 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
 
 
 def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
-    """Return whether the act can do something here.
+    """Return whether the act can do something on this subscription.
 
-    On a partitioned topic both pause and resume can do something: some partitions may be paused, and others not.
+    On a partitioned topic both pause and resume can, because some partitions may be paused and others not.
     """
     if isinstance(head, PartitionedHead):
         return not form_class.is_on_one_partition()
@@ -90,6 +90,6 @@ def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHe
 
 
 def _prefilled(form_class: type[ActForm], request: HttpRequest) -> ActForm:
-    """Return the form, filled in with the values in the address of the link that leads to it."""
+    """Return the form, filled in from the query string."""
     given = {name: request.GET[name] for name in form_class.base_fields if name in request.GET}
     return form_class(initial=given)

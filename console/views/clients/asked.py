@@ -1,4 +1,4 @@
-"""Read the address of a list of clients, and write the addresses of its other orders and pages."""
+"""Read the query string of a list of clients, and write those of its other orders and pages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from console.words.clients import flag_named
 
 __all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
-# Seconds between two refreshes of the page. No event tells the page about a client that does nothing, or that is on a
-# topic or subscription not shown yet.
+# Seconds between two refreshes of a list. No event announces a client that does nothing, or one on a topic or
+# subscription that the list does not show yet.
 EVERY_S = 10
 
 _KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
@@ -49,7 +49,7 @@ def form_of(asked: ClientsAsked, flags: Collection[str]) -> dict[str, Any]:
 def list_of(
     query: QueryDict, asked: ClientsAsked, found: ClientPage[Any], orders: Collection[str]
 ) -> dict[str, Any]:
-    """Return the context of a list: its rows, and the addresses of other orders and pages."""
+    """Return the context of a list: its rows, and the query strings of other orders and pages."""
     return {
         "rows": found.rows,
         "asked": asked,

@@ -67,7 +67,7 @@ class RevokeForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_everywhere_only
 def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """List tokens, or make one and show it once. 422 if a field is wrong, 409 if no key can sign it."""
+    """List tokens, or make one and show it once. 422 if a field is wrong, 409 if no valid key can sign the token."""
     if request.method != "POST":
         return _answer(request, rights, done=_done(request.GET.get("done", "")))
     form = NewTokenForm(request.POST)
@@ -89,7 +89,7 @@ def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
 @post_only("console:tokens")
 @admin_everywhere_only
 def revoke_token(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Revoke a token by its id. 422 without an id."""
+    """Revoke a token by its id. 422 if the id is missing or too long."""
     form = RevokeForm(request.POST)
     if not form.is_valid():
         return _answer(request, rights, refusal=_said(form), status=422)

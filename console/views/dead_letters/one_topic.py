@@ -29,7 +29,7 @@ from console.words.messages import looked_at, stopped
 
 __all__ = ["dead_letter_topic"]
 
-_SEARCH_EVERY_S = 30  # a search may take nearly a second, and letters may arrive every second
+_SEARCH_EVERY_S = 30  # not more often: a search may take nearly a second
 _MOST_TEXT = 300  # characters of a name in the address
 
 
@@ -38,7 +38,7 @@ _MOST_TEXT = 300  # characters of a name in the address
 def dead_letter_topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     """Show one dead-letter topic. `sub` chooses the subscription, `by` the property to group by.
 
-    The number of queries depends on the length of the search, which is bounded.
+    The search is bounded, and so is the number of queries.
     """
     head = topic_head(topic)
     if head is None:

@@ -1,4 +1,4 @@
-"""Login at the login server of VELA_OIDC_ISSUER. Without that setting, these addresses answer 404."""
+"""Login at the login server of VELA_OIDC_ISSUER. Without that setting, both views answer 404."""
 
 from __future__ import annotations
 

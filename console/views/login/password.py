@@ -1,4 +1,4 @@
-"""Login, with Django's own users."""
+"""The first page of a login: name and password."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Login"]
 
 
 class Login(LoginView):
-    """Ask for name and password, then for the second factor if the user has one or must set one up.
+    """Ask for name and password, then for the second factor. Users who lack a required one are sent to set it up.
 
     A user who is already logged in is redirected.
     """

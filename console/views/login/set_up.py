@@ -1,4 +1,4 @@
-"""The page of a login on which users set up a second factor, if they must have one and have none."""
+"""The page of a login on which users who lack a required second factor set one up."""
 
 from __future__ import annotations
 

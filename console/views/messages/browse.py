@@ -27,9 +27,9 @@ _MOST_SUGGESTED = 20  # properties
 @require_safe
 @viewer
 def messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the messages that match. 400 if the query string asks for something impossible.
+    """Show the messages that match. 400 if the query string is wrong.
 
-    The number of queries depends on the length of the search, which is bounded.
+    The search is bounded, and so is the number of queries.
     """
     head = head_of(topic)
     views = views_of(request, rights)
@@ -69,7 +69,7 @@ def _found(form: BrowseForm, head: TopicHead, rights: Rights) -> FoundPage | Non
 
 
 def _suggested(found: FoundPage) -> list[str]:
-    """Return names of columns to choose: the key, and properties and JSON paths of messages on the page."""
+    """Return the columns to offer: the key, and properties and JSON paths of messages on the page."""
     properties = {name: None for row in found.rows for name, _value in row.message.properties}
     return ["key", *(f"property:{name}" for name in list(properties)[:_MOST_SUGGESTED]), *found.paths]
 

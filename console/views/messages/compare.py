@@ -35,7 +35,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """One value on both sides. None: the message has none."""
+    """One fact about both messages. A value is None, or 0 for a time, if the message lacks it."""
 
     name: str
     left: int | str | None
@@ -50,9 +50,9 @@ class _Fact:
 @require_safe
 @viewer
 def compare_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Compare the messages `a` and `b`, or the two that `pick` names: the earlier one becomes `a`.
+    """Compare the messages `a` and `b`. If `pick` names two, redirect: the one with the lower position becomes `a`.
 
-    400 if one of them does not exist. At most nine queries; on a partitioned topic four more for each message.
+    400 if `a` or `b` is no position of a message. At most nine queries, or 17 on a partitioned topic.
     """
     head = head_of(topic)
     given = {name: request.GET.get(name, "").strip() for name in ("a", "b")}
@@ -88,7 +88,7 @@ def _order(text: str) -> tuple[int, ...]:
 
 
 def _side(head: TopicHead, name: str, text: str, errors: dict[str, str]) -> _Side | None:
-    """Return the message with this position. If there is none, return None, and add an error if a position is given."""
+    """Return the message at position `text`. None if `text` is empty, or, with an error, if none is there."""
     if not text:
         return None
     try:

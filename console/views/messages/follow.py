@@ -18,16 +18,16 @@ from console.words.messages import filter_words, followed
 
 __all__ = ["follow_messages"]
 
-# After this time the page stops until the user resumes it, because perhaps nobody is looking.
+# After this time the page stops until the user resumes it: perhaps nobody is looking.
 STOP_AFTER_S = 600
 
 
 @require_safe
 @viewer
 def follow_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the messages since the last request; the first request gets the newest ones. 400 if the form is not valid.
+    """Show the messages since the last request; the first request gets the newest. 400 if the query string is wrong.
 
-    The page asks again after each event about the topic, at most once in two seconds. Each search is bounded.
+    The page asks again after events about the topic. Each search is bounded.
     """
     head = head_of(topic)
     form = FollowForm(request.GET)

@@ -16,7 +16,7 @@ __all__ = ["described_topic", "policies_of_namespace", "policies_of_topic"]
 
 
 def policies_of_namespace(name: str, document: Mapping[str, object]) -> DescribedPolicies:
-    """Describe the policies of tenant/namespace. No query."""
+    """Describe the policies of tenant/namespace. `document` has those that are set on it. No query."""
     return described_policies(broker_settings(), document, None, where=name, say=_)
 
 

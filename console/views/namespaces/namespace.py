@@ -32,7 +32,7 @@ def namespace(request: HttpRequest, rights: Rights, tenant: str, namespace: str)
 @post_only("console:namespace", "tenant", "namespace")
 @admin_only
 def delete_namespace(request: HttpRequest, rights: Rights, tenant: str, namespace: str) -> HttpResponse:
-    """Plan the deletion of a namespace. If it has topics, the broker refuses, and the page answers 409 and says so."""
+    """Plan the deletion of a namespace. 409 if the request for the plan is refused."""
     found = found_namespace(tenant, namespace)
     try:
         planned = plan(request, rights, "delete_namespace", topic=found.full_name, parameters={})

@@ -51,7 +51,7 @@ def account(request: HttpRequest, rights: Rights) -> HttpResponse:
 def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Set the user's own password. Every other session of the user ends.
 
-    422 if a field is wrong, 409 if the password is too weak, 429 after too many wrong passwords.
+    422 if a field is wrong, 409 if the new password is refused, 429 after too many wrong passwords.
     """
     user = cast("User", request.user)
     if not may_try(request, user):
@@ -73,7 +73,7 @@ def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
 @post_only("console:account")
 @logged_in
 def set_own_zone(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Choose the zone in which pages write and read times. 422 for a zone that is not in the list."""
+    """Choose the zone in which pages write and read times. 422 if it is missing or not in the list."""
     form = ZoneForm(request.POST)
     if not form.is_valid():
         return _answer(request, rights, refusal=str(form.errors["zone"][0]), status=422)

@@ -17,7 +17,7 @@ from console.people.zones import zone_names
 
 __all__ = ["WRONG", "ActiveForm", "NewUserForm", "OwnPasswordForm", "PasswordForm", "RoleForm", "ZoneForm"]
 
-WRONG = "wrong"  # the error code if the typed password is not the user's
+WRONG = "wrong"  # error code: the typed password is not the user's
 _MOST_PASSWORD = 1024
 
 
@@ -79,7 +79,7 @@ class RoleForm(forms.Form):
     )
 
     def chosen(self) -> Role | None:
-        """Return the role, or None to take the user's role away."""
+        """Return the role, or None to take away the role for the pattern."""
         word: str = self.cleaned_data["role"]
         return None if word == "none" else Role[word.upper()]
 

@@ -17,7 +17,7 @@ __all__ = ["language"]
 @login_not_required
 @require_POST
 def language(request: HttpRequest) -> HttpResponseBase:
-    """Set the cookie, store the preference and go back to the user's last page. Ignore unknown languages."""
+    """Set the cookie, store the preference unless the console is read-only, and go back. Ignore unknown languages."""
     code = request.POST.get("language", "")
     if code in LANGUAGE_NAMES and request.user.is_authenticated and not broker_settings().console_read_only:
         set_language(request.user, code)

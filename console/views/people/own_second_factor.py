@@ -32,7 +32,7 @@ __all__ = ["own_second_factor", "remove_own_second_factor", "renew_own_recovery_
 @require_http_methods(["GET", "HEAD", "POST"])
 @logged_in
 def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the second factor or the QR code for one, or set it up.
+    """Show the second factor, or the QR code for a new one; or set one up.
 
     422 if password or code is wrong, 429 after too many wrong passwords. A new second factor ends the user's other
     sessions, because those began without a code.
@@ -51,7 +51,7 @@ def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
     except FactorRefused as refused:
         return _answer(request, rights, refusal=str(refused))
     forget(request)
-    user.set_password(password)  # the same password with another salt, which ends the sessions
+    user.set_password(password)  # the same password with another salt ends the sessions
     user.save(update_fields=["password"])
     update_session_auth_hash(request, user)
     return _answer(request, rights, codes=codes)
@@ -79,7 +79,7 @@ def remove_own_second_factor(request: HttpRequest, rights: Rights) -> HttpRespon
 
 
 def _proved(request: HttpRequest, rights: Rights) -> HttpResponse | None:
-    """Return None if the code is right, else the response that refuses it."""
+    """Return None if the code is right, else the refusal. Users without a second factor are refused too."""
     user = cast("User", request.user)
     if factor_of(user) is None:
         return _answer(request, rights, refusal=_(NO_FACTOR))

@@ -52,7 +52,7 @@ def users(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_safe
 @admin_everywhere_only
 def user(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Show one user. Two queries."""
+    """Show one user. At most two queries."""
     return show_user(request, rights, name, done=_(_DONE.get(request.GET.get("done", ""), "")))
 
 
@@ -69,7 +69,7 @@ def show_user(
 ) -> HttpResponse:
     """Render the page of one user, with the outcome of a change. Raises Http404 for an unknown user.
 
-    `password` is one that Vela has just made; no other page ever shows it.
+    `password` is one that Vela has just made. It is shown this once.
     """
     row = user_named(name)
     if row is None:

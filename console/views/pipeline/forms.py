@@ -19,7 +19,7 @@ _MOST_MINUTES = 31 * 24 * 60
 
 
 class JobForm(forms.Form):
-    """The form of one job. If it is valid, `act` returns the act to plan: a run of the job, or its schedule."""
+    """The form of one job. If it is valid, `act` is the act to plan: a run of the job, or a schedule."""
 
     topic = forms.CharField(max_length=1024, error_messages={"required": gettext_lazy("Name the topic.")})
     every_minutes = forms.IntegerField(
@@ -43,7 +43,7 @@ class JobForm(forms.Form):
 
     @property
     def options(self) -> list[tuple[Any, Any]]:
-        """The job's options with their fields, in the order of the catalogue."""
+        """The job's options, each with its field, in the order of the catalogue."""
         return [(option, self[f"option_{option.name}"]) for option in self._job.options]
 
     def clean_topic(self) -> str:

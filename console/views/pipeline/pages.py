@@ -62,7 +62,7 @@ def pipeline(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def job_form(request: HttpRequest, rights: Rights, job: str) -> HttpResponse:
-    """Show the form of a job, filled in from the query string. 422 if it is invalid, 409 if the act is refused."""
+    """Show the form of a job, filled in from the query string, or plan the act. 422 if invalid, 409 if refused."""
     found = JOBS.get(job)
     if found is None:
         raise Http404(_("There is no job {job}.").format(job=job))
@@ -113,7 +113,7 @@ def run(request: HttpRequest, rights: Rights, run_id: int) -> HttpResponse:
 @post_only("console:run", "run_id")
 @operator_only
 def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> HttpResponse:
-    """Plan to cancel or continue a run. 409 if the broker refuses."""
+    """Plan to cancel or continue a run. 409 if the request for the plan is refused."""
     found, rights = _found(run_id, rights)
     kind = _ACTS.get(verb)
     if kind is None:
@@ -124,7 +124,7 @@ def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> 
 @post_only("console:pipeline")
 @operator_only
 def unschedule(request: HttpRequest, rights: Rights, schedule_id: int) -> HttpResponse:
-    """Plan to delete a schedule. 409 if the broker refuses."""
+    """Plan to delete a schedule. 409 if the request for the plan is refused."""
     found = queries.schedule(schedule_id) if schedule_id < 1 << 63 else None
     if found is None or not rights.may_see(found.topic_name):
         raise Http404(_("There is no schedule {schedule_id}.").format(schedule_id=schedule_id))
@@ -143,7 +143,7 @@ def _planned(
 
 
 def _found(run_id: int, rights: Rights) -> tuple[RunRow, Rights]:
-    """Return the run, and the user's rights at the run's topic. Raises Http404 for a run that the user may not see."""
+    """Return the run, and the user's rights at the run's topic. Raises Http404 if the run is missing or hidden."""
     found = queries.run(run_id) if run_id < 1 << 63 else None
     if found is None or not rights.may_see(found.topic_name):
         raise Http404(_("There is no run {run_id}.").format(run_id=run_id))

@@ -25,7 +25,7 @@ __all__ = ["answer_views", "saved_views"]
 def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Show the user's views and those that others share. A POST saves a view and opens it.
 
-    422 if the form is not valid or the view cannot be saved, 403 if the user may not share it. 404 if the form's path
+    422 if the form is invalid or the view cannot be saved, 403 if the user may not share it. 404 if the form's path
     leads to no list, or to the list of a topic that the user may not see.
     """
     if request.method != "POST":

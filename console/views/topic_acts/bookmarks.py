@@ -1,4 +1,4 @@
-"""All bookmarks: the named places, how much they keep, and until when."""
+"""The list of all bookmarks, and the rows of a topic's tab."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ __all__ = ["answer_form", "prefilled"]
 
 
 def prefilled(request: HttpRequest, form_class: type[ActForm]) -> dict[str, Any]:
-    """Return the form's values from the address of the link that leads to the form."""
+    """Return the form's initial values from the query string."""
     return {name: request.GET[name] for name in form_class.base_fields if name in request.GET}
 
 
@@ -32,8 +32,8 @@ def answer_form(
 ) -> HttpResponse:
     """Show the form, or plan the act of a valid form and go to the plan's page.
 
-    422 if the form is invalid, 409 if the broker refuses to plan it. `about` is a topic, or
-    tenant/namespace. Raises PermissionDenied if the user may not act on it.
+    `about` is a topic, or tenant/namespace. 422 if the form is invalid, 409 if the request for the plan is refused.
+    Raises PermissionDenied if the user may not act on a topic or namespace that the act names.
     """
     status, refusal = 200, ""
     if request.method == "POST":
