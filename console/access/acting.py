@@ -43,7 +43,8 @@ def plan(
 ) -> ActView:
     """Plan an act that a page asks for.
 
-    Raises PermissionDenied if the user does not have the right, and ActRefused if the broker refuses.
+    Raises PermissionDenied if the user does not have the right, and ActRefused if the request is refused at once. If
+    the broker refuses the plan, the act says so.
     """
     for name in named_by(kind, topic, parameters):
         check_may_act(rights, name, kind)

@@ -161,7 +161,8 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
     if kind == "skip":
         return _("skip {messages}").format(messages=_messages(parameters.get("messages")))
     if kind == "skip_entries":
-        return _("skip {entries} entries").format(entries=given("entries"))
+        entries = parameters.get("entries") or 0
+        return ngettext("skip {number} entry", "skip {number} entries", entries).format(number=count(entries))
     if kind == "clear":
         return _("clear the backlog")
     if kind == "skip_one":

@@ -14,6 +14,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from console.access import Rights
+from console.access.changes import ChangeRefused
 from console.access.factors import add_factor, remove_factor, renew_codes
 from console.access.guards import logged_in
 from console.blocks import page
@@ -74,7 +75,10 @@ def remove_own_second_factor(request: HttpRequest, rights: Rights) -> HttpRespon
     """Switch the second factor off. 422 if the code is wrong, 429 after too many wrong ones."""
     if refused := _proved(request, rights):
         return refused
-    remove_factor(rights.name, who=rights.name, origin=origin_of(request))
+    try:
+        remove_factor(rights.name, who=rights.name, origin=origin_of(request))
+    except ChangeRefused:  # another request of the user has just removed it
+        return _answer(request, rights, refusal=_(NO_FACTOR))
     return redirect(f"{reverse('console:account')}?done=factor_off")
 
 

@@ -22,8 +22,9 @@ from console.access import Role, rights
 from console.api import basic
 from console.middleware import POLICY
 from console.models import SecondFactor
-from console.people import half_login, requirement
+from console.people import half_login, requirement, second_factor
 from console.people.logins import Users
+from console.views.people import own_second_factor
 from tests.integration.console.authenticator import Phone, equipped, secret_on
 from tests.integration.console.conftest import granted, person
 from tests.integration.console.pages import text_of
@@ -293,6 +294,20 @@ def test_a_user_removes_the_second_factor(ada: User, phone: Phone, codes: list[s
     assert logged() == [("remove_second_factor", "ada")]
     assert hers.post(f"{OWN}/remove", {"code": phone.code()}).status_code == 422
     assert hers.post(f"{OWN}/codes", {"code": phone.code()}).status_code == 422
+
+
+def test_a_factor_that_another_request_has_just_removed_is_not_there(
+    ada: User, phone: Phone, codes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hers = Client()
+    hers.force_login(ada)
+
+    def removing(user: User, code: str) -> bool:
+        return second_factor.accepts(user, code) and second_factor.remove(user)
+
+    monkeypatch.setattr(own_second_factor, "accepts", removing)
+    answer = hers.post(f"{OWN}/remove", {"code": phone.code()})
+    assert (answer.status_code, logged()) == (422, [])
 
 
 def test_an_admin_removes_a_lost_second_factor(ada: User, phone: Phone, codes: list[str]) -> None:

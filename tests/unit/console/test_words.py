@@ -28,6 +28,8 @@ GAP = "\u202f"
         ("reset", {"to": "id", "id": "3:7"}, "reset to 3:7"),
         ("reset", {"to": "id", "id": "3:7", "inclusive": False}, "reset to after 3:7"),
         ("skip", {"messages": 12_000}, f"skip 12{GAP}000 messages"),
+        ("skip_entries", {"entries": 1}, "skip 1 entry"),
+        ("skip_entries", {"entries": 12}, "skip 12 entries"),
         ("clear", {}, "clear the backlog"),
         ("schedule_job", {"job": "offload", "every_minutes": 1}, "run offload every minute"),
         ("schedule_job", {"job": "offload", "every_minutes": 60}, "run offload every 60 minutes"),
