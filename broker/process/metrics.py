@@ -1,8 +1,8 @@
 """The page /metrics: the series of the process, then those of each topic and subscription.
 
 The page is made in slices of about a millisecond, so that the broker serves messages between two slices.
-With `VELA_TOPIC_METRICS=0` the page has sums for each namespace, and no lines for single topics and subscriptions, so
-its length does not grow with their number.
+With `VELA_TOPIC_METRICS=0` the page has sums for each namespace, and no lines for individual topics and
+subscriptions, so its length does not grow with their number.
 prometheus_client makes the process's part. It takes 10 µs per line and can only make a whole page at once. A large
 broker has a hundred thousand lines for topics and subscriptions, so this module writes those itself.
 """
@@ -79,7 +79,7 @@ class Metrics:
         ]
 
     def page(self) -> Iterator[bytes]:
-        """Yield the page in slices, some of which are empty. Reads no database.
+        """Yield the page in slices, some of which are empty. Does not read the database.
 
         A topic or subscription that comes or goes while the page is made may or may not be on it.
         """

@@ -56,7 +56,7 @@ class RunningBroker(BrokerPort, AdminPort, Protocol):
         """Take the lock and begin to serve."""
 
     async def stop(self) -> None:
-        """Answer the clients, detach their producers and consumers, then stop every part."""
+        """Write the receipts, detach producers and consumers, store the cursors, and stop every part."""
 
 
 class CannotStart(Exception):
@@ -130,7 +130,7 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
 
 
 def _certificates(broker: RunningBroker) -> TlsCertificates | None:
-    """Read the certificate, if there is one. Raises CannotStart."""
+    """Read the certificate, if TLS is configured. Raises CannotStart if the certificate is unusable."""
     if not broker.settings.has_tls:
         return None
     try:

@@ -142,9 +142,9 @@ class PolicyDocuments:
     async def of_topics_with(
         self, holder: Holder, after: Mapping[str, object], topics: Sequence[TopicName]
     ) -> dict[str, Policies]:
-        """Return full name → policies that would be in force on these topics if a holder had the document `after`."""
+        """Return full name → policies that would be in force on these topics if `holder` had the document `after`."""
         found: dict[str, Policies] = {}
-        for at in range(0, len(topics), _AT_ONCE):  # clients are served in between
+        for at in range(0, len(topics), _AT_ONCE):  # between two steps the broker serves clients
             names = [each.full for each in topics[at : at + _AT_ONCE]]
             rows = await repeat_until_done(
                 self._pool, partial(store.in_force, names=names), what="reading policies"
@@ -261,7 +261,7 @@ class PolicyChanges:
     async def change(
         self, holder: Holder, *, before: Mapping[str, object], after: Mapping[str, object]
     ) -> PolicyState:
-        """Replace the document `before` by `after`, and put `after` in force. Safe to repeat.
+        """Replace the document `before` with `after`, and put `after` in force. Safe to repeat.
 
         Raises the errors of `PolicyDocuments.replace`.
         """
@@ -273,7 +273,7 @@ class PolicyChanges:
         """Apply the stored documents to the loaded topics of a holder. Return the number of these topics."""
         await self._topics.loads_done()  # a topic being loaded may have read the old document
         topics = [topic for topic in self._topics.all() if holder.covers(topic.name)]
-        for at in range(0, len(topics), _AT_ONCE):  # clients are served in between
+        for at in range(0, len(topics), _AT_ONCE):  # between two steps the broker serves clients
             part = topics[at : at + _AT_ONCE]
             stored = await self.documents.stored_of([topic.name for topic in part])
             for topic in part:

@@ -74,7 +74,7 @@ class TokenBuckets:
         return bucket
 
     def _forget_some(self, now_ms: int) -> None:
-        # Check more than one bucket for each new key, so that the number of buckets can shrink, but not all of them.
+        # Check a few buckets for each new key. One would not let their number shrink, and all would take too long.
         for _ in range(min(_LOOKED_AT, len(self._buckets))):
             key, bucket = self._buckets.popitem(last=False)
             if bucket.available(now_ms) < self.rate:

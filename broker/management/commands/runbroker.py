@@ -1,4 +1,4 @@
-"""`manage.py runbroker`: the broker's process, in the foreground until SIGTERM."""
+"""`manage.py runbroker`: the broker's process, in the foreground until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    """Serves pulsar:// and WebSocket clients.
+    """Runs the broker.
 
-    If the broker cannot start, it says why. It exits with 78 if the same start would fail again, with 75 if another
-    broker has the lock, and otherwise with 1.
+    If the broker cannot start, the command says why. It exits with 78 if the same start would fail again, with 75 if
+    another broker has the lock, and otherwise with 1.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."

@@ -1,7 +1,8 @@
 """The effects: everything that a subscription's machine can ask its runner to do.
 
-An effect names a consumer by its key, because the consumer may have left before the effect is carried out. Effects with
-data are named tuples, because some are made for every write. An effect without data is a member of `Wish`.
+An effect names a consumer by its key, because the consumer may have left before the effect is carried out. An effect
+without data is a member of `Wish`. `Batch` and `Deliver` are not effects: `Sending.next_batch` returns them.
+The classes with data are named tuples, because some are made for every write and dataclasses take longer to create.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class ReadCompacted(NamedTuple):
 class LoadCounts(NamedTuple):
     """Load the message counts of these entries, then continue sending.
 
-    Some of them are discarded instead of sent. That acks them, and an ack needs the entry's message count.
+    The broker acks the entries that it discards instead of sending, and an ack needs message counts.
     """
 
     ranges: Sequence[Range]

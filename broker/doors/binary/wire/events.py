@@ -194,7 +194,7 @@ class Subscribe:
     consumer_name: str  # "" if the client gave none
     priority: int  # 0 is served first
     durable: bool
-    start: MessageId | None  # non-durable only: the first entry to send
+    start: MessageId | None  # non-durable only: the first entry to send, or EARLIEST/LATEST; None = LATEST
     start_ack_set: int | None  # the ack set of `start`; None = all its messages
     initial_position: InitialPosition
     rollback_s: int  # > 0: a new subscription starts this many seconds back
@@ -205,7 +205,7 @@ class Subscribe:
     subscription_properties: Mapping[str, str]
     schema: Schema | None
     key_shared_sticky: bool  # Key_Shared with ranges that the client chose
-    key_shared_ranges: Sequence[tuple[int, int]]  # inclusive hash slots
+    key_shared_ranges: Sequence[tuple[int, int]]  # first and last hash slot of each
     key_shared_out_of_order: bool
     epoch: int | None  # Java's consumer epoch
 
