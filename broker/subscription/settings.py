@@ -20,7 +20,7 @@ __all__ = ["SubscriptionSettings", "UnackedLimits"]
 
 
 class UnackedLimits(NamedTuple):
-    """The numbers of messages that may be unacked at a time; 0 = no limit."""
+    """How many messages may be unacked at a time; 0 = no limit."""
 
     per_consumer: int
     per_subscription: int
@@ -32,7 +32,7 @@ class SubscriptionSettings:
 
     batch_index_acks: bool
     counts_every_send: bool
-    failover_by_hash: bool  # whether a hash ring of names chooses the active consumer, even on partitions
+    failover_by_hash: bool  # a hash ring of consumer names chooses the active consumer, even on partitions
     failover_delay_ms: int
     filter_delay_ms: int  # after this delay a filter is asked again about an entry that it rescheduled
     max_unacked: UnackedLimits  # used where the policies set no limit
@@ -54,7 +54,7 @@ class SubscriptionSettings:
         )
 
     def unacked_limits(self, policies: Policies, *, is_durable: bool) -> UnackedLimits:
-        """Return the limits of the policies, or else of the settings. A reader's cursor has no limits."""
+        """Return the limits: a policy if it is set, else the setting. A reader's cursor has no limits."""
         if not is_durable:
             return UnackedLimits(0, 0)
         consumer, subscription = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription

@@ -172,7 +172,7 @@ class Subscription(SubscriptionRunner):
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
         self._last_messages = LastMessages(log, topic.reader, topic.compacted)
-        # Messages that redrives are publishing: the entry, and the index in its batch or -1.
+        # Messages that redrives have claimed: for each, its entry, and its index in the batch (-1 = not in a batch).
         self.redriving: frozenset[tuple[Position, int]] = frozenset()
         self._ready_at: tuple[int, ...] = ()  # the counts with which `_has_ready` was computed
         self._has_ready = False
@@ -199,7 +199,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor. Every change except an ack is made inside `moves`."""
+        """The cursor. Make every change except an ack inside `moves.moving`."""
         return self._state.cursor
 
     @property
@@ -239,7 +239,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def gap(self) -> str:
-        """The missing part of the log, in words; nothing is sent until a move. Empty = no gap was found."""
+        """The missing part of the log, in words; nothing is sent until the cursor is moved. Empty = no gap."""
         return self._state.gap
 
     @property
@@ -259,18 +259,18 @@ class Subscription(SubscriptionRunner):
 
     @property
     def waiting_messages(self) -> int:
-        """The number of messages that are neither acked nor delayed.
+        """An estimate of the number of messages that are neither acked nor delayed. It is 0 only if there are none.
 
-        It is 0 only if there is no such message. Otherwise it is an estimate of at least 1: each delayed entry of the
-        topic counts as one message of the backlog, even if it is a batch or this subscription has acked it.
+        It is the backlog minus the number of the topic's delayed entries: too high if such an entry is a batch, too low
+        if this subscription has acked it. If the difference is not above 0, a search decides between 0 and 1.
         """
         backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
         if not backlog:
             return 0
         if backlog > delayed:
             return backlog - delayed
-        # The topic's delayed entries may include some that this cursor has passed, so look for a ready entry. The
-        # search passes over all delayed entries, so repeat it only when messages arrived, were acked or became due.
+        # Some of the topic's delayed entries may be acked, so look for an entry that is neither. The search steps over
+        # all delayed entries, so repeat it only after messages arrived, were acked or became due.
         acked, ledgers = self.cursor.totals, self.log.ledgers
         at = (ledgers.total_messages, acked.entries, acked.messages, self.cursor.version, delayed)
         if at != self._ready_at:
@@ -478,7 +478,7 @@ class Subscription(SubscriptionRunner):
         self.carry_out(self._machine.resume())
 
     def after_move(self) -> None:
-        """After a move inside `moves`, forget pending entries that the cursor has passed; read from the new place."""
+        """After a move, forget pending entries that the cursor has passed, and read from the new place."""
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:

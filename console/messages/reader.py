@@ -68,7 +68,7 @@ class LaneReader:
         return self._read(ranges, store)
 
     def _next_ranges(self) -> tuple[list[_Range], Store | None]:
-        """Take ranges of one segment or file off the spans, as many as one piece may cover."""
+        """Remove the next piece's ranges from the spans. Return them, and the one segment or file that has them."""
         ranges: list[_Range] = []
         store: Store | None = None
         left = self._most_covered
@@ -120,7 +120,7 @@ class LaneReader:
         return self._piece(ranges, rows)
 
     def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
-        """Put what comes after `through`, the piece's last entry, back on the spans. Return the ranges without it."""
+        """Return the ranges up to `through`, the piece's last entry. Put the rest back on the spans."""
         taken: list[_Range] = []
         rest: list[tuple[int, int]] = []
         for each in ranges:

@@ -44,7 +44,7 @@ TREE_NODES_MOST = 10_000
 @require_safe
 @viewer
 def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponseBase:
-    """Show one message. Three blocks; at most twelve queries, and a bounded search for the same key."""
+    """Show one message. Three blocks; at most twelve queries, and a bounded search for neighbours with the same key."""
     head, asked = _head_and_spot(topic, spot)
     if head.partitions:
         return _to_partition(head, asked)
@@ -217,7 +217,7 @@ def _explained(found: FoundMessage) -> str:
 
 
 def _key_bytes(found: FoundMessage) -> str:
-    """Return the first bytes of a binary key, in hexadecimal unless they are text; "" for another key."""
+    """Return the start of a binary key, as text or in hexadecimal; "" if the message has no binary key."""
     message = found.metadata
     if message is None or not message.key_b64 or message.key is None:
         return ""

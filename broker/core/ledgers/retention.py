@@ -12,13 +12,13 @@ __all__ = ["Retention", "TrimLimits", "trimmable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The limits on the acked entries that a topic keeps; -1 = no limit, 0 = keep none."""
+    """The limits within which a topic keeps acked entries; -1 = no limit, 0 = keep none."""
 
     time_ms: int  # age of a ledger's youngest entry
-    size_bytes: int  # of all ledgers of the topic together
+    size_bytes: int  # of the whole topic, including unacked entries
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
-        """Return whether retention allows trimming the oldest ledger.
+        """Return whether retention allows trimming this ledger, the oldest that is left.
 
         `kept_bytes` is the size of this ledger and all later ones together.
         """

@@ -32,7 +32,10 @@ class Stayed(NamedTuple):
 
 
 class Passes:
-    """Both passes in memory. Call `see` for every piece, then `stays` for every piece. A thread decodes the pieces."""
+    """Runs both passes, with all keys in memory. Call `see` for every piece, then `stays` for every piece.
+
+    A thread decodes the pieces.
+    """
 
     def __init__(self, *, retain_keyless: bool, max_message_bytes: int) -> None:
         self._latest = LatestByKey(retain_keyless=retain_keyless)
@@ -90,7 +93,7 @@ def stayed(
 
 
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:
-    """Yield the entries that the last compaction kept, then the log's entries after its horizon, up to `through`.
+    """Yield in pieces the entries that the last compaction kept, then the log's later entries, up to `through`.
 
     Raises TopicFenced if the topic is closed, and the errors of the reads.
     """

@@ -13,9 +13,9 @@ __all__ = ["tick"]
 
 @shared_task(name="broker.upkeep.tasks.tick")
 def tick() -> int:
-    """Notify the owner of subscriptions with overdue deliveries and topics with due messages; return their number.
+    """Tell the owner which subscriptions have overdue deliveries, and which topics have due messages.
 
-    `broker.upkeep.tick` handles the notification. Safe to repeat. If a run is late or missing, the next one finds the
-    same work.
+    Return how many were found. `broker.upkeep.tick` handles the notification. Safe to repeat. If a run is late or
+    missing, the next one finds the same work.
     """
     return sweep.tick(time.time_ns() // 1_000_000)

@@ -61,7 +61,7 @@ def run_list(request: AuthorizedRequest, asked: Query[LoggedRuns]) -> dict[str, 
 def show_run(request: AuthorizedRequest, run_id: int) -> RunRow:
     """Show a run as it is now.
 
-    The log, and the messages that a preview found, need the role reader.
+    Without the role reader, the answer has no log and no sample messages.
     """
     # One query.
     found = queries.run(run_id) if run_id <= _MOST_RUNS else None
