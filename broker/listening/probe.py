@@ -12,7 +12,7 @@ _TIMEOUT_S: Final = 3.0
 
 
 def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
-    """Return the status of GET /readyz, and the beginning of the answer. Raises OSError, http.client.HTTPException.
+    """Return the status of GET /readyz and the beginning of the body. Raises OSError and http.client.HTTPException.
 
     `host` may be an IPv6 address in brackets. The probe has no client certificate: a process that refuses it for that
     reason counts as ready.

@@ -1,4 +1,4 @@
-"""The answers about acts, topics, clients and messages, and errors.
+"""The answers about acts, topics, clients, messages, policies and namespaces, and errors.
 
 The comments on fields in `console.queries` apply here too.
 """
@@ -48,7 +48,7 @@ __all__ = [
 _WorstState = Annotated[
     StateWord | None,
     BeforeValidator(lambda state: None if state is None else state_word(state)),
-    Field(description="the worst of its subscriptions; null: none is reported"),
+    Field(description="the worst state of its subscriptions; null: none is reported"),
 ]
 
 
@@ -112,7 +112,9 @@ class Topic(_Answer):
 
     name: str
     partitions: int = Field(description="0: not partitioned")
-    backlog_messages: int | None = Field(description="the largest of a subscription; summed over partitions")
+    backlog_messages: int | None = Field(
+        description="the largest backlog of a subscription; if partitioned, the sum of each partition's largest"
+    )
     message_rate_in: float | None = Field(description="per second")
     byte_rate_in: float | None
     stored_bytes: int | None
@@ -165,7 +167,7 @@ class OneTopic(Topic):
 
 
 class CompactionFacts(_Answer):
-    """The compaction of a topic or of one of its partitions. Null: not known yet, as before the first run."""
+    """The compaction of a topic or of one of its partitions. Null: there is no value yet, as before the first run."""
 
     topic: str
     partition: int = Field(description="-1: it is not a partition")
@@ -381,7 +383,7 @@ class FoundMessage(Message):
     """A message that matches, and where it is."""
 
     topic: str = Field(description="the partition, if the topic is partitioned")
-    partition: int = Field(description="-1: the topic is not partitioned")
+    partition: int = Field(description="-1: the topic is not partitioned, or is itself a partition")
     state: StateOnSubscription | None = Field(description="on the given subscription")
     columns: dict[str, str | None] = Field(
         description="the chosen columns, at most 200 characters each; null: the message has no such value"
@@ -408,8 +410,8 @@ class FoundMessages(_Answer):
     messages: list[FoundMessage]
     looked_at: LookedAt
     next_after: str | None = Field(
-        description="null: everything was searched, stopped_by is cursor, or a first page stopped before its first"
-        " entry (ask for it again)"
+        description="null: stopped_by is end or cursor, or the first page stopped before it looked at an entry: then"
+        " ask for it again"
     )
 
 
@@ -435,7 +437,7 @@ class OneMessage(Message):
     decoders: list[DecoderAttempt]
     states: list[StateOnSubscription]
     states_are_all: bool = Field(
-        description="false: the topic has more subscriptions than these, the first by name"
+        description="false: the topic has more subscriptions; these are the first by name"
     )
     older: str | None = Field(description="the neighbours by position")
     newer: str | None

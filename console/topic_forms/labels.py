@@ -1,4 +1,4 @@
-"""Lines of `name = value`, in which users write policies and the properties of a message."""
+"""Read and write lines of `name = value`: users write policies and the properties of a message like this."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_lines(text: str) -> dict[str, str]:
 
 
 def as_lines(labels: Mapping[str, str]) -> str:
-    """Return the text that `read_lines` reads as these labels: a JSON object if lines cannot express them."""
+    """Write labels so that `read_lines` can read them back: as lines, or as JSON if lines cannot express them."""
     lines = "\n".join(f"{name} = {value}" for name, value in sorted(labels.items()))
     try:
         is_the_same = is_plain(lines) and "\r" not in lines and read_lines(lines) == dict(labels)

@@ -26,8 +26,8 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-# Entries. If the backlog is smaller and consumers are connected, Pulsar refuses to expire messages unless the oldest
-# message is old enough.
+# In entries. As in Pulsar, a backlog below this with connected consumers is expired only if its oldest message is old
+# enough; otherwise the request is refused.
 _NEARLY_CAUGHT_UP: Final = 1000
 
 router = Router()
@@ -53,7 +53,7 @@ class ResetCursorData(PulsarObject):
         return {"to": "id", "id": self.text(), "inclusive": not (self.excluded or self.isExcluded)}
 
     def text(self) -> str:
-        """Return the id in the form that acts expect: ledger:entry, or ledger:entry:partition:index inside a batch."""
+        """Return the id in the form that acts expect: ledger:entry, or ledger:entry:partition:index in a batch."""
         text = f"{self.ledgerId}:{self.entryId}"
         return text if self.batchIndex < 0 else f"{text}:{self.partitionIndex}:{self.batchIndex}"
 
@@ -243,8 +243,8 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds, on every durable subscription. The caller needs permission for each.
 
-    The answer is 409 if one of them had no backlog, or if it had connected consumers, a small backlog and no message
-    that old. Messages are skipped on the others even then.
+    The answer is 409 if the same request for one of the subscriptions alone would get 409. Messages on the others are
+    skipped even then.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")

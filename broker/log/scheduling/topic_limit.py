@@ -20,15 +20,16 @@ class Size(NamedTuple):
     size_bytes: int
 
 
-# 1,000 rows of 1 KB take about 15 ms; more rows only add latency. The bytes are half of what one connection may have
-# without a receipt, so that one half is gathered while the other commits.
+# 1,000 rows of 1 KB take about 15 ms; more rows only add latency. The size is half of the bytes that one connection may
+# send before it gets a receipt, so that one half is gathered while the other commits.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
-_LASTS_S: Final = 0.1  # how long the lower limit lasts after a light topic and another took turns
+# How long the lower limit lasts after a light topic and another topic took parts, one after the other.
+_LASTS_S: Final = 0.1
 
 
 class TopicLimit:
-    """The limit of one topic's part of a statement, which follows from the parts that topics took before."""
+    """The limit of one topic's part of a statement. It depends on the parts that topics took before."""
 
     def __init__(self) -> None:
         self._latest_topic_id: int | None = None

@@ -38,8 +38,8 @@ def request_plan(
 ) -> int | None:
     """Request a plan. Return the act's id, or None if the topic, subscription or namespace does not exist.
 
-    `topic` is the full name of a topic, `tenant/namespace`, or `tenant/*`. `message` is the entry of a message to
-    publish. `undo_of` is the id of the act to undo.
+    `topic` is the full name of a topic, or tenant/namespace. `message` is the entry of a message to publish. `undo_of`
+    is the id of the act to undo.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -62,7 +62,7 @@ def request_plan(
 def request_apply(
     act_id: int, *, who: str, origin: str, reason: str, allowed_drift_messages: int | None
 ) -> bool:
-    """Request to apply a plan. Return False if the plan cannot be applied now, or needs a reason or a second person.
+    """Request to apply a plan. Return False if the act is not planned, or needs a reason or a second person.
 
     `allowed_drift_messages` replaces the drift that the plan allows; None = keep the plan's.
     """

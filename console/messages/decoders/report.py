@@ -1,4 +1,4 @@
-"""Try one decoder after another until one succeeds, and report which it was and why those before it failed."""
+"""Try one decoder after another until one succeeds. Report which one it was, and why those before it failed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Attempt:
     """One decoder that was tried."""
 
     decoder: str
-    why: str = ""  # the reason of its failure; "" = it succeeded
+    why: str = ""  # why it failed; "" = it succeeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ __all__ = ["Redrive", "RedriveWhat"]
 
 PIECE_MESSAGES: Final = 100
 _PLAN_ENTRIES: Final = 10_000  # a plan reads at most this many entries; the act reads all
-# Removed, so that redelivery counts and delays start again in the target topic.
+# Set by earlier retries. Removed, so that consumers of the target topic count retries from 0.
 _DROPPED_PROPERTIES: Final = ("RECONSUMETIMES", "DELAY_TIME")
 _DONE: Final = "published again and acknowledged in the dead-letter topic"
 
@@ -266,8 +266,8 @@ class _Work:
 def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
     """Return the namespaces that the redrive may publish to.
 
-    A letter that the plan did not read must not add a namespace: the letter's producer chose the topic that it names,
-    and the operator's rights were checked only for the namespaces in the plan.
+    A letter that the plan did not read must not add a namespace: the letter's producer chose the target, and the
+    operator's rights were checked only for the namespaces in the plan.
     """
     named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
     if given.to_topic is not None:

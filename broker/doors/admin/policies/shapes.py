@@ -66,7 +66,7 @@ class AutoSubscriptionCreation(PulsarObject):
 
 
 class DelayedDelivery(PulsarObject):
-    """Whether the broker delays messages that have a delivery time, and by how much at most (0: no limit)."""
+    """Whether the broker delays messages that have a delivery time, and the longest delay it accepts (0: no limit)."""
 
     tickTime: int = 1000  # ms; checked, but not stored: Vela's precision is fixed
     active: bool = True
