@@ -230,6 +230,7 @@ def test_the_claim_with_the_groups_may_have_any_name(
     server.person |= {"realm_access": {"roles": value}} if claim.startswith("realm") else {claim: value}
     go(browser, server)
     assert ("shop/*", Role.VIEWER) in roles()
+    assert "/userinfo" not in server.asked
 
 
 def test_groups_may_be_in_the_userinfo(browser: Client, server: LoginServer) -> None:
