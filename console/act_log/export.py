@@ -41,6 +41,8 @@ COLUMNS: Final = (
     "undo_of",
     "undone_by",
 )
+_BY_THEMSELVES: Final = frozenset(("add_second_factor", "renew_recovery_codes"))
+_ALSO_BY_THEMSELVES: Final = frozenset(("set_password", "remove_second_factor"))
 
 
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
@@ -81,7 +83,7 @@ def _document(row: ActRow) -> dict[str, Any]:
         row.state,
         "" if row.plan is None else row.plan.get("planned_by", row.who),
         row.who,
-        _role(row.kind),
+        _role(row),
         row.origin,
         row.topic_name,
         row.subscription_name,
@@ -100,9 +102,15 @@ def _document(row: ActRow) -> dict[str, Any]:
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def _role(kind: str) -> str:
-    """Return the role that belongs to this kind of act; empty if the console does not offer the kind."""
+def _role(row: ActRow) -> str:
+    """Return the role that the act required; empty if the console does not offer it, or if it takes no role.
+
+    Users need no role to change their own password or second factor.
+    """
+    kind = row.kind
     known = KINDS.get(kind)
+    if kind in _BY_THEMSELVES or (kind in _ALSO_BY_THEMSELVES and row.parameters.get("user") == row.who):
+        return ""
     if kind in OF_USERS or kind in ("create_token", "revoke_token"):
         return "admin"
     is_requested = kind.endswith("_alert_rule") or (known is not None and known.can_be_requested)

@@ -23,7 +23,8 @@ class RedeliverForm(ActForm):
     lead = gettext_lazy("Take back the messages that a consumer has not acked, and deliver them again now.")
     template = "console/forms/consumer.html"
 
-    consumer = forms.CharField(required=False, max_length=1000)
+    # The broker takes names of at most 1,024 bytes, and keeps spaces at their ends.
+    consumer = forms.CharField(required=False, max_length=1024, strip=False)
     consumer_key = forms.IntegerField(
         required=False,
         min_value=1,

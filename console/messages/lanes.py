@@ -215,10 +215,8 @@ def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)
     end = lane.log.end
-    if acked.runs and (only_holes or not acked.complete):
-        end = acked.runs[-1][0]
-    elif only_holes:
-        end = mark_delete + 1
+    if only_holes or not acked.complete:  # if it is not complete, later acks are not known
+        end = acked.runs[-1][0] if acked.runs else mark_delete + 1
     return replace(
         lane,
         spans=tuple(_gaps(acked, mark_delete + 1, end)),

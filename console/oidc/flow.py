@@ -100,7 +100,9 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     if not isinstance(id_token, str):
         raise LoginRefused(gettext_lazy("The login server sent no id token."))
     claims = claims_of(id_token, server, client_id=settings.oidc_client_id, nonce=kept["nonce"])
-    if settings.oidc_groups_claim.partition(".")[0] not in claims:
+    # The claim's name may be a path, or a URL with dots.
+    groups_claim = settings.oidc_groups_claim
+    if groups_claim not in claims and groups_claim.partition(".")[0] not in claims:
         claims = {**_userinfo(server, token.get("access_token"), claims["sub"]), **claims}
     return Arrival(claims=claims, next_page=kept["next"])
 

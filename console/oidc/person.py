@@ -42,8 +42,7 @@ def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> 
     if "\0" in subject:
         raise LoginRefused(gettext_lazy("The subject of the login server's token contains a NUL."))
     with transaction.atomic():
-        identity = Identity.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
-        user = _made(claims, settings, origin) if identity is None else identity.user
+        user = _known(issuer, subject) or _made(claims, settings, origin)
         if not user.is_active:
             raise LoginRefused(
                 format_lazy(
@@ -82,6 +81,11 @@ def roles_of(groups: Iterable[str], settings: LoginSettings) -> dict[str, Role]:
     }
 
 
+def _known(issuer: str, subject: str) -> User | None:
+    identity = Identity.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
+    return None if identity is None else identity.user
+
+
 def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
     name = _name_in(claims)
     try:
@@ -89,6 +93,9 @@ def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
             user = User.objects.create_user(name)  # without a password
             Identity.objects.create(user=user, issuer=claims["iss"], subject=claims["sub"])
     except IntegrityError:
+        # Another login of the same identity may have created the user meanwhile.
+        if known := _known(str(claims["iss"]), str(claims["sub"])):
+            return known
         raise LoginRefused(
             format_lazy(
                 gettext_lazy(

@@ -44,7 +44,7 @@ class Past:
 
     frame: Frame  # around the moment
     steps: tuple[Step, ...]
-    step: Step | None  # the step that contains the moment; its numbers are None if unknown
+    step: Step  # the step that contains the moment; its numbers are None if unknown
     acts: tuple[ActMark, ...]  # in the frame, newest first
     alerts: tuple[PastAlert, ...]  # at most 50, the oldest first
     # None = no act had paused or resumed the subscription, or the subject is a topic.
@@ -91,7 +91,7 @@ def past_of(
     return Past(
         frame=frame,
         steps=found,
-        step=next((each for each in found if each.at_ms <= at_ms < each.at_ms + frame.step_ms), None),
+        step=next(each for each in found if each.at_ms <= at_ms < each.at_ms + frame.step_ms),
         acts=acts_in(topic_id, subscription_id, from_ms=frame.from_ms, until_ms=frame.until_ms),
         alerts=tuple(fetch(PastAlert, "past", "alerts", {**subject, "at_ms": at_ms})),
         paused_by=fetch_one(PauseAct, "past", "paused_by", {"subscription_id": subscription_id, "at": at})

@@ -101,7 +101,7 @@ def _answer(
         frame = found.frame
         context |= {
             "rows": found.steps,
-            "until_ms": found.step.at_ms + frame.step_ms if found.step else None,
+            "until_ms": found.step.at_ms + frame.step_ms,
             "earlier": _query(at_ms - frame.step_ms),
             "later": _query(at_ms + frame.step_ms) if at_ms + frame.step_ms < frame.to_ms else "",
             "bars": bars(

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from broker.core.counted import counted
+
 __all__ = ["scratch_folder", "sweep"]
 
 logger = logging.getLogger(__name__)
@@ -68,5 +70,6 @@ def sweep(parent: Path) -> int:
         finally:
             os.close(handle)
     if removed:
-        logger.info("removed %s temporary folders of jobs whose workers were killed", removed)
+        folders = counted(removed, "temporary folder", "temporary folders")
+        logger.info("removed %s of jobs whose workers were killed", folders)
     return removed

@@ -32,8 +32,8 @@ class Rule(_Answer):
         description="dead letters only: the period in which new letters are counted"
     )
     for_ms: int = Field(
-        description="how long the value must stay above the threshold until an alert fires, or below it until the alert"
-        " clears"
+        description="how long the value must stay above the threshold until an alert fires, and not above it until the"
+        " alert clears"
     )
     condition: str = Field(description="measure, threshold and times in words")
     namespaces: str

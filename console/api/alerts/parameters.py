@@ -19,7 +19,7 @@ __all__ = ["ChangedRule", "NewRule", "Silence", "checked_rule", "silence_ms"]
 
 def _quantity(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | str | None):
-        raise PydanticCustomError("not_a_quantity", "it takes a number, or text such as 15m or 10GB")
+        raise PydanticCustomError("not_a_quantity", "it takes a whole number, or text such as 15m or 10GB")
     return "" if value is None else str(value)
 
 
@@ -31,7 +31,8 @@ _Quantity = Annotated[
 _Threshold = Annotated[
     _Quantity,
     Field(
-        description="a number in the measure's unit (messages, ms, bytes, redeliveries per second), or text: 15m, 10GB"
+        description="a whole number in the measure's unit (messages, ms, bytes, redeliveries per second), or text: 15m,"
+        " 10GB"
     ),
 ]
 _Within = Annotated[
@@ -41,8 +42,8 @@ _Within = Annotated[
 _For = Annotated[
     _Quantity,
     Field(
-        description="how long the value must stay above the threshold until an alert fires, or below it until the alert"
-        " clears: a number of ms, or 5m"
+        description="how long the value must stay above the threshold until an alert fires, and not above it until the"
+        " alert clears: a number of ms, or 5m"
     ),
 ]
 _Namespaces = Annotated[StorableText, Field(description="*, tenant/* or tenant/namespace")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -117,7 +118,8 @@ def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> di
     row = peeked_whole(opened) if found.message is None else peeked(opened.stored, found.message)
     states = states_of(found)
     payload = found.payload[: body.shown_bytes]
-    text = _text(payload)
+    is_cut = body.shown_bytes < body.size_bytes
+    text = _text(payload, is_cut=is_cut)
     return asdict(row) | {
         "message_id": row.message_id,
         "topic": head.name,
@@ -129,7 +131,7 @@ def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> di
         "payload": text,
         "payload_base64": None if text is not None else base64.b64encode(payload).decode(),
         "payload_bytes": body.size_bytes,
-        "is_cut": body.shown_bytes < body.size_bytes,
+        "is_cut": is_cut,
         "decoder": body.decoded.decoder,
         "decoders": body.decoded.attempts,
         "states": [_state(cursor.name, state) for cursor, state in states.rows],
@@ -152,8 +154,9 @@ def _state(subscription: str, state: MessageState) -> dict[str, Any]:
     }
 
 
-def _text(payload: bytes) -> str | None:
+def _text(payload: bytes, *, is_cut: bool) -> str | None:
+    """Return the text without the last character if that is cut, or None if the payload is not text."""
     try:
-        return payload.decode()
+        return codecs.getincrementaldecoder("utf-8")().decode(payload, final=not is_cut)
     except UnicodeDecodeError:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import re
 import zlib
 from collections.abc import Callable
 from typing import Any, Final
@@ -32,6 +33,12 @@ _MAGIC: Final = (
 )
 _TOO_LARGE: Final = gettext_noop("the payload unpacks to more than {size}, so it is shown packed")
 _LZMA_MEMORY_BYTES: Final = 64 * 1024 * 1024
+_PIECE_BYTES: Final = 4096
+# What may follow a member: the end of the data or, except in zlib, another member. Zeros are padding in gzip and xz.
+_AFTER_GZIP: Final = re.compile(rb"\0*(?=\x1f\x8b\x08|\Z)")
+_AFTER_BZIP2: Final = re.compile(rb"(?=BZh|\Z)")
+_AFTER_XZ: Final = re.compile(rb"\0*(?=\xfd7zXZ\0|\Z)")
+_AFTER_ZLIB: Final = re.compile(rb"\Z")
 
 
 def compression_of(data: bytes) -> str:
@@ -60,22 +67,48 @@ def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
 
 def _inflated(data: bytes, most_bytes: int) -> bytes:
     # With 32, the header says whether it is gzip or zlib.
-    return _whole(zlib.decompressobj(zlib.MAX_WBITS | 32), data, most_bytes)
+    following = _AFTER_GZIP if data.startswith(b"\x1f") else _AFTER_ZLIB
+    return _whole(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), following, data, most_bytes)
 
 
 def _bunzipped(data: bytes, most_bytes: int) -> bytes:
-    return _whole(bz2.BZ2Decompressor(), data, most_bytes)
+    return _whole(bz2.BZ2Decompressor, _AFTER_BZIP2, data, most_bytes)
 
 
 def _unxzipped(data: bytes, most_bytes: int) -> bytes:
-    return _whole(lzma.LZMADecompressor(memlimit=_LZMA_MEMORY_BYTES), data, most_bytes)
+    return _whole(lambda: lzma.LZMADecompressor(memlimit=_LZMA_MEMORY_BYTES), _AFTER_XZ, data, most_bytes)
 
 
-def _whole(decompressor: Any, data: bytes, most_bytes: int) -> bytes:
-    out = bytes(decompressor.decompress(data, most_bytes))
-    if not decompressor.eof and len(out) < most_bytes:
+def _whole(
+    decompressor_of: Callable[[], Any], following: re.Pattern[bytes], data: bytes, most_bytes: int
+) -> bytes:
+    """Unpack one member after another, up to `most_bytes`. `following` matches what may come after a member.
+
+    The decompressor gets small pieces, because it copies the bytes of its piece that come after a member.
+    """
+    out = bytearray()
+    at = 0
+    decompressor = decompressor_of()
+    while at < len(data):
+        piece = data[at : at + _PIECE_BYTES]
+        out += decompressor.decompress(piece, most_bytes - len(out))
+        if len(out) >= most_bytes:
+            return bytes(out)
+        at += len(piece)
+        if not decompressor.eof:
+            continue
+        at -= len(decompressor.unused_data)
+        match = following.match(data, at)
+        if match is None:
+            raise CannotDecode(
+                _("the compressed data ends at byte {at}, but other bytes follow").format(at=at)
+            )
+        at = match.end()
+        if at < len(data):
+            decompressor = decompressor_of()
+    if not decompressor.eof:
         raise EOFError(_("the data ends too early"))
-    return out
+    return bytes(out)
 
 
 def _by_stream(codec: Any) -> Callable[[bytes, int], bytes]:

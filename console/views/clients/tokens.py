@@ -31,6 +31,7 @@ _LIFETIMES = {
     "never": gettext_lazy("never"),
 }
 _TOO_LONG = gettext_lazy("At most 255 characters.")
+_NO_ROLE = gettext_lazy("Give the role.")
 _NO_LIFETIME = gettext_lazy("Choose how long the token is valid.")
 
 
@@ -39,7 +40,8 @@ class NewTokenForm(forms.Form):
 
     role = forms.CharField(
         max_length=255,
-        error_messages={"required": gettext_lazy("Give the role."), "max_length": _TOO_LONG},
+        strip=False,
+        error_messages={"required": _NO_ROLE, "max_length": _TOO_LONG},
     )
     days = forms.ChoiceField(
         choices=list(_LIFETIMES.items()),
@@ -48,6 +50,13 @@ class NewTokenForm(forms.Form):
             "invalid_choice": _NO_LIFETIME,
         },
     )
+
+    def clean_role(self) -> str:
+        """Refuse a blank role, as the broker does in a permission."""
+        role: str = self.cleaned_data["role"]
+        if not role.strip():
+            raise forms.ValidationError(_NO_ROLE)
+        return role
 
     def lifetime_ms(self) -> int | None:
         """Return the lifetime; None for a token that never expires."""

@@ -228,6 +228,9 @@ def test_a_line_of_the_export_says_everything(looker: Client, shop: Shop) -> Non
     [
         ("delete_topic", "admin"),
         ("set_password", "admin"),
+        ("remove_second_factor", "admin"),
+        ("add_second_factor", ""),
+        ("renew_recovery_codes", ""),
         ("create_token", "admin"),
         ("revoke_token", "admin"),
         ("undo", "operator"),
@@ -239,6 +242,12 @@ def test_a_line_of_the_export_says_everything(looker: Client, shop: Shop) -> Non
 def test_the_export_says_which_role_an_act_takes(kind: str, role: str, looker: Client, shop: Shop) -> None:
     an_act(shop, kind=kind)
     assert exported(looker, "")[0]["role"] == role
+
+
+@pytest.mark.parametrize("kind", ["set_password", "remove_second_factor"])
+def test_what_users_do_for_themselves_takes_no_role(kind: str, looker: Client, shop: Shop) -> None:
+    an_act(shop, kind=kind, who="bob", parameters={"user": "bob"})
+    assert exported(looker, "")[0]["role"] == ""
 
 
 def test_the_export_as_csv_runs_no_formula(looker: Client, shop: Shop) -> None:

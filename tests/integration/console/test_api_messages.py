@@ -96,6 +96,15 @@ def test_a_large_binary_message_is_cut_and_encoded_as_base64(operator: Client, d
     assert (answer["ordering_key"], answer["sequence_id"]) == ("AQ==", 4)
 
 
+def test_a_large_text_is_cut_before_a_character(operator: Client, db: None) -> None:
+    text = "a" * (1024 * 1024 - 1)
+    payload = f"{text}é and more".encode()
+    entry = encode_single(producer_name="p", sequence_id=4, publish_time_ms=1, payload=payload)
+    log = write_log("persistent://public/default/large", [entry])
+    answer = operator.get(f"/api/v1/topics/persistent/public/default/large/messages/{log.spot(0)}").json()
+    assert (answer["payload"] == text, answer["payload_base64"], answer["is_cut"]) == (True, None, True)
+
+
 @pytest.mark.parametrize("spot", ["oops", "1:99999", "1000000:1", "1" + "0" * 30 + ":0"])
 def test_a_message_that_does_not_exist_gets_404(spot: str, operator: Client, shop: Shop) -> None:
     answer = operator.get(f"{ORDERS}/messages/{spot}")

@@ -24,6 +24,7 @@ from broker.models import Act
 from console.access import Role
 from console.models import Grant, Identity
 from console.oidc import flow
+from console.oidc import person as identities
 from console.oidc import server as known_servers
 from console.people import logins, requirement
 from console.views.login import oidc, password
@@ -230,6 +231,7 @@ def test_the_claim_with_the_groups_may_have_any_name(
     server.person |= {"realm_access": {"roles": value}} if claim.startswith("realm") else {claim: value}
     go(browser, server)
     assert ("shop/*", Role.VIEWER) in roles()
+    assert "/userinfo" not in server.asked
 
 
 def test_groups_may_be_in_the_userinfo(browser: Client, server: LoginServer) -> None:
@@ -284,6 +286,22 @@ def test_another_subject_with_the_same_name_is_another_user(browser: Client, ser
     go(browser, server)
     server.person |= {"sub": "b2"}
     assert "Another user is named ada already" in refusal(go(Client(), server))
+
+
+def test_two_first_logins_at_once_are_the_same_user(
+    browser: Client, server: LoginServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name_in = identities._name_in
+
+    def after_another_login(claims: Claims) -> str:
+        monkeypatch.setattr(identities, "_name_in", name_in)
+        identities.user_of(claims, broker_settings(), origin="another tab")
+        return name_in(claims)
+
+    monkeypatch.setattr(identities, "_name_in", after_another_login)
+    assert go(browser, server).status_code == 302
+    assert Identity.objects.get().user.username == "ada"
+    assert Act.objects.filter(kind="create_user").count() == 1
 
 
 @pytest.mark.parametrize("verified", [False, "false"])

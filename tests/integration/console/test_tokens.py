@@ -59,8 +59,20 @@ def test_a_token_is_made_shown_once_and_revoked() -> None:
     ]
 
 
+def test_a_role_keeps_its_spaces() -> None:
+    client_with(Role.ADMIN).post("/tokens", {"role": "billing ", "days": "30"})
+    assert AccessToken.objects.get().role == "billing "
+
+
 @pytest.mark.parametrize(
-    "fields", [{}, {"role": "", "days": "30"}, {"role": "x" * 256, "days": "1"}, {"role": "a", "days": "2"}]
+    "fields",
+    [
+        {},
+        {"role": "", "days": "30"},
+        {"role": " ", "days": "30"},
+        {"role": "x" * 256, "days": "1"},
+        {"role": "a", "days": "2"},
+    ],
 )
 def test_a_wrong_field_makes_nothing(fields: dict[str, str]) -> None:
     assert client_with(Role.ADMIN).post("/tokens", fields).status_code == 422

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from pathlib import Path
@@ -25,7 +26,10 @@ def test_a_folder_exists_as_long_as_its_job(parent: Path) -> None:
     assert list(parent.iterdir()) == []
 
 
-def test_the_next_job_removes_what_a_killed_worker_left(parent: Path) -> None:
+def test_the_next_job_removes_what_a_killed_worker_left(
+    parent: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     pid = os.fork()
     if not pid:  # like a worker that is killed: its `with` block never ends
         with scratch_folder() as folder:
@@ -35,6 +39,7 @@ def test_the_next_job_removes_what_a_killed_worker_left(parent: Path) -> None:
     assert len(list(parent.glob("vela-pipeline-*/spill"))) == 1
     with scratch_folder() as mine:
         assert list(parent.iterdir()) == [mine]
+    assert caplog.messages == ["removed 1 temporary folder of jobs whose workers were killed"]
 
 
 def test_other_folders_and_links_stay(parent: Path) -> None:

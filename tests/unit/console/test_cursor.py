@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage.cursors.chunk_codec import encode_ack_sets
+from console.messages import lanes
+from console.messages.lanes import Lane
+from console.messages.states import CursorAt
 from console.queries.cursor import AckedBeyond, acked_beyond, members_of, runs_of_bits
 from console.queries.topics.log import LedgerRow, Log
 from tests.unit.console.test_cursor_map import runs_of
@@ -76,6 +79,17 @@ def test_acks_in_a_ledger_that_the_log_does_not_have_yet_do_not_count(
     monkeypatch.setattr("console.queries.cursor.fetch", lambda *_: chunks)
     found = acked_beyond(1, Log((a_ledger(4, 100, 10),)), 99)
     assert (found.runs, dict(found.ack_sets)) == (((101, 101),), {103: 1})
+
+
+def test_the_browsed_entries_end_where_later_acks_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log((a_ledger(4, 0, 100),))
+    cursor = CursorAt(id=1, topic_id=7, name="s", mark_delete_ledger=4, mark_delete_entry=-1, delays=False)
+    lane = Lane(topic_id=7, topic_name="t", partition=-1, log=log, spans=((0, 99),), cursor=cursor)
+    for runs, spans in (((), ()), (((3, 4), (7, 8)), ((0, 2), (5, 6)))):
+        acked = AckedBeyond(runs=runs, entries=len(runs) * 2, ack_sets={}, complete=False)
+        monkeypatch.setattr(lanes, "acked_beyond", lambda *_, acked=acked: acked)
+        for only_holes in (False, True):
+            assert lanes._unacked(lane, only_holes=only_holes).spans == spans
 
 
 def test_indexes_run_on_across_ledgers() -> None:

@@ -86,6 +86,31 @@ def test_compressed_payloads_are_decompressed(name: str) -> None:
     assert tried(decoded(packed, is_whole=False))[name] == "only the beginning of the body was read"
 
 
+@pytest.mark.parametrize("name", ["gzip", "bzip2", "xz"])
+def test_compressed_members_may_follow_one_another(name: str) -> None:
+    pack = COMPRESSED[name]
+    assert decoded(pack(b"abc") + pack(b"") + pack(b"def")).data == b"abcdef"
+    assert tried(decoded(pack(b"abc") + pack(b"def")[:-3]))[name] == "the data ends too early"
+    bomb = decoded(pack(bytes(60_000)) * 2)
+    assert "unpacks to more than 100" in bomb.attempts[0].why
+    assert decoded(pack(b"x") * 1000).data == b"x" * 1000
+
+
+@pytest.mark.parametrize("name", ["gzip", "xz"])
+def test_zeros_between_and_after_compressed_members_are_padding(name: str) -> None:
+    pack = COMPRESSED[name]
+    assert decoded(pack(b"abc") + bytes(4) + pack(b"def") + bytes(8)).data == b"abcdef"
+
+
+@pytest.mark.parametrize("name", ["gzip", "bzip2", "xz", "zlib"])
+@pytest.mark.parametrize("more", [b"junk", zlib.compress(b"def")])
+def test_other_bytes_after_compressed_data_are_reported(name: str, more: bytes) -> None:
+    packed = COMPRESSED[name](b"abc")
+    found = decoded(packed + more)
+    why = f"the compressed data ends at byte {len(packed)}, but other bytes follow"
+    assert (tried(found)[name], found.data) == (why, packed + more)
+
+
 @pytest.mark.parametrize("name", COMPRESSED)
 def test_a_decompression_bomb_is_not_decompressed(name: str) -> None:
     bomb = COMPRESSED[name](bytes(100 * LIMIT))

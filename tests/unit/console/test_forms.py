@@ -11,6 +11,7 @@ from console.forms import (
     ApplyForm,
     DisconnectForm,
     PauseForm,
+    RedeliverForm,
     RedriveForm,
     ResetForm,
     RewindForm,
@@ -57,6 +58,8 @@ from console.forms import (
         ),
         (PauseForm, {}, {}),
         (DisconnectForm, {"consumer": "c"}, {"consumer": "c"}),
+        (DisconnectForm, {"consumer": "c "}, {"consumer": "c "}),
+        (RedeliverForm, {"consumer": "c" * 1024}, {"consumer": "c" * 1024}),
     ],
 )
 def test_valid_forms_become_parameters(
@@ -77,6 +80,7 @@ def test_valid_forms_become_parameters(
         (RedriveForm, {"property_value": "x"}, "property_name"),
         (RedriveForm, {"after_ms": "soon"}, "after_ms"),
         (RedriveForm, {"most": "0"}, "most"),
+        (RedeliverForm, {"consumer": "c" * 1025}, "consumer"),
         (RewindForm, {}, "messages"),
         (RewindForm, {"messages": "0"}, "messages"),
         (RewindForm, {"messages": "many"}, "messages"),

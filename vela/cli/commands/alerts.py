@@ -62,7 +62,7 @@ def _rule_options(command: Callable[..., None]) -> Callable[..., None]:
         "--for",
         "lasts",
         metavar="LENGTH",
-        help="How long the value must be above the limit before the rule fires, or below it before it clears.",
+        help="How long the value must be above the limit before the rule fires, and not above it before it clears.",
     )
     @click.option("--namespace", metavar="PATTERN", help="*, TENANT/* or TENANT/NAMESPACE.")
     @click.option("--topic", metavar="PATTERN", help="Local names of topics; * stands for anything.")
