@@ -14,8 +14,8 @@ __all__ = ["conninfo"]
 def conninfo() -> str:
     """Return the connection string of the default database.
 
-    Values of `OPTIONS` that are not strings, such as numbers, become strings, as psycopg does for the ORM. Those that are
-    None, or whose option libpq does not know, are left out: such options are for Django or psycopg.
+    Values of `OPTIONS` that are not strings, such as numbers, become strings, as psycopg does for the ORM. Those that
+    are None, or whose option libpq does not know, are left out: such options are for Django or psycopg.
 
     If VELA_DATABASE_NAME is set, its value replaces the database's name.
     """
