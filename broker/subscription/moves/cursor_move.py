@@ -181,10 +181,10 @@ class CursorMove:
         """Change the cursor, and store the change, the snapshot and the act's result together.
 
         `begins_at` is as in `stage`. Returns the overlay that records acks for an undo. Call this inside `moving`, so
-        that no ack changes the cursor meanwhile. Check first that the subscription was not deleted while the move waited for its turn. Raises
-        TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses; in both cases
-        the cursor is back where it was. If the call is cancelled while it stores, it closes the topic, because the move
-        may or may not have been stored.
+        that no ack changes the cursor meanwhile. Check first that the subscription was not deleted while the move
+        waited for its turn. Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the
+        database refuses; in both cases the cursor is back where it was. If the call is cancelled while it stores, it
+        closes the topic, because the move may or may not have been stored.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change, begins_at)
