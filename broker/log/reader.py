@@ -129,7 +129,9 @@ class TopicReader:
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
         """Load the counts of ranges (ledger, first entry, last entry). The exception IndexMissing names such ranges.
 
-        Raises GapInLog if the last entry of a range is missing although the ledger has it. Safe to cancel and repeat.
+        Raises GapInLog if the last entry of a range is missing although the ledger has it. The counts of another
+        missing entry stay unknown, so that cursors can still be moved past it. A caller that needs them asks again, for
+        a range that ends with a missing entry, and gets GapInLog then. Safe to cancel and repeat.
         """
         self._log.index.loads += 1
         try:
@@ -141,16 +143,18 @@ class TopicReader:
     async def _load_counts(self, ledger_id: int, first: int, last: int) -> None:
         for start in range(first, last + 1, _INDEX_LOAD_ENTRIES):
             end = min(last, start + _INDEX_LOAD_ENTRIES - 1)
+            begin = max(0, start - 1)
             rows = await self._ask(
                 ledger_id,
-                partial(_read_counts, first=max(0, start - 1), last=end),
-                is_whole=lambda rows, end=end: bool(rows) and rows[-1][0] == end,  # type: ignore[misc]
+                partial(_read_counts, first=begin, last=end),
+                is_whole=lambda rows, size=end + 1 - begin: len(rows) == size,  # type: ignore[misc]
             )
             if rows is None:
                 break  # trimmed: its counts are not needed any more
             if not rows or rows[-1][0] != end:
                 raise self._gap(Position(ledger_id, end))
-            self._log.index.record(ledger_id, rows[0][0], [row[1] for row in rows], [row[2] for row in rows])
+            for run in _consecutive(rows):
+                self._log.index.record(ledger_id, run[0][0], [row[1] for row in run], [row[2] for row in run])
 
     async def append_ms(self, position: Position) -> int | None:
         """Return when an entry was appended, in Unix milliseconds; None if not stored. Safe to cancel and to repeat."""
@@ -252,6 +256,14 @@ async def _read_some(wanted: Sequence[Position], place: LedgerPlace) -> list[Sto
 
 def _has_all(wanted: Sequence[Position], entries: Sequence[StoredEntry]) -> bool:
     return len(entries) == len({position.entry_id for position in wanted})
+
+
+def _consecutive(rows: Sequence[tuple[int, int, int]]) -> list[Sequence[tuple[int, int, int]]]:
+    """Return rows, sorted by entry id, as runs without gaps between their entries."""
+    if rows[-1][0] - rows[0][0] + 1 == len(rows):
+        return [rows]
+    starts = [at for at, row in enumerate(rows) if not at or row[0] != rows[at - 1][0] + 1]
+    return [rows[start:end] for start, end in zip(starts, [*starts[1:], len(rows)], strict=True)]
 
 
 async def _read_counts(place: LedgerPlace, *, first: int, last: int) -> list[tuple[int, int, int]]:

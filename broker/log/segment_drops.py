@@ -125,8 +125,9 @@ class SegmentDrops:
         Also returns True if the ledger was trimmed or moved meanwhile.
         """
         loop = asyncio.get_running_loop()
-        async with self._pool.use() as connection:
-            first = 1 + await store.copied_through(connection, target=target, ledger_id=ledger.ledger_id)
+        # Ids begin at 0 and have no gaps, so the number of copied entries is the id of the first one that is missing.
+        # If the source has lost an entry, the count stays below the ledger's, and the last entries are copied twice.
+        first = await self._copied(ledger, target)
         while first < ledger.entries:
             if not log.is_open:
                 return False
@@ -143,17 +144,24 @@ class SegmentDrops:
                     last=min(ledger.entries, first + PIECE_ENTRIES) - 1,
                     more_bytes=PIECE_BYTES,
                 )
-            if not copied:
+            # A statement that a lost connection left on the server may have copied entries meanwhile.
+            through = first + copied if copied else await self._copied(ledger, target)
+            if through <= first:
                 self._damaged.add(source)
                 logger.critical(
-                    "segment %s lacks entry %s:%s of %s, so it is kept: check the database for lost rows",
+                    "segment %s lacks an entry of ledger %s of %s, %s or an earlier one, so it is kept: check the"
+                    " database for lost rows",
                     source,
                     ledger.ledger_id,
-                    first,
                     ledger.topic_name,
+                    first,
                 )
                 return False
-            first += copied
+            first = through
             self.copied_entries += copied
             await asyncio.sleep(_REST * (loop.time() - began_s))
         return True
+
+    async def _copied(self, ledger: store.LedgerToMove, target: int) -> int:
+        async with self._pool.use() as connection:
+            return await store.copied_entries(connection, target=target, ledger_id=ledger.ledger_id)

@@ -371,8 +371,19 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Take the broker lock and start every part. Raises BrokerAlreadyRuns or psycopg.Error."""
+        """Take the broker lock and start every part. Raises BrokerAlreadyRuns or psycopg.Error.
+
+        If it is cancelled after it has the lock, it records a clean stop and releases the lock.
+        """
         await self.ownership.acquire()
+        try:
+            await self._start_parts()
+        except asyncio.CancelledError:
+            await self._heartbeat.stop()
+            await self.ownership.release()
+            raise
+
+    async def _start_parts(self) -> None:
         self._heartbeat.start()
         await self.access.load()
         await self.creation.make_default_namespace()

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
 from broker.core.entry import FLAG_BATCH, FLAG_ORDERING_KEY
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["InternalProducer", "OpenedProducer", "ProducerOpener"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MAX_PENDING: Final = 500  # entries without a receipt; further sends wait
 REOPEN_S: Final = 30.0  # how long an opening is tried again, for example while the topic is moving
@@ -90,10 +92,12 @@ class InternalProducer:
         exists already; it begins at the oldest stored message.
 
         `name` must be unique on the topic. Raises BrokerError as `partition_count` and `open_producer` do. After a
-        retriable error of `open_producer`, it first tries again for `reopen_s`, in seconds. Safe to cancel.
+        retriable error, each of these is first tried again for `reopen_s`, in seconds. Safe to cancel.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
-        partitions = await broker.partition_count(topic, create=create_topic)
+        partitions = await _repeated(
+            lambda: broker.partition_count(topic, create=create_topic), for_s=reopen_s
+        )
         requests = [
             ProducerRequest(
                 topic=each,
@@ -214,6 +218,22 @@ class InternalProducer:
         return self._lanes[self._turn]
 
 
+async def _repeated(
+    call: Callable[[], Awaitable[T]], *, for_s: float, is_over: Callable[[], bool] = lambda: False
+) -> T:
+    """Return the result of `call`. After a retriable error, try again for `for_s` seconds, but not if `is_over`."""
+    loop = asyncio.get_running_loop()
+    until_s, wait_s = loop.time() + for_s, _FIRST_WAIT_S
+    while True:
+        try:
+            return await call()
+        except BrokerError as error:
+            if not error.retriable or is_over() or loop.time() + wait_s > until_s:
+                raise
+        await asyncio.sleep(wait_s)
+        wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
 class _Lane(AwaitedSends):
     """The producer of one topic or partition, and its `ProducerSink`. It opens again after the topic closed it."""
 
@@ -281,17 +301,15 @@ class _Lane(AwaitedSends):
         self._give_up(None)
 
     async def _open(self) -> OpenedProducer:
-        loop = asyncio.get_running_loop()
-        until_s, wait_s = loop.time() + self._reopen_s, _FIRST_WAIT_S
-        while True:
-            try:
-                return await self._broker.open_producer(self._request, _IDENTITY, self)
-            except BrokerError as error:
-                if not error.retriable or self._is_closed or loop.time() + wait_s > until_s:
-                    self._open_error = error
-                    raise
-            await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        try:
+            return await _repeated(
+                lambda: self._broker.open_producer(self._request, _IDENTITY, self),
+                for_s=self._reopen_s,
+                is_over=lambda: self._is_closed,
+            )
+        except BrokerError as error:
+            self._open_error = error
+            raise
 
     def _refusal(self) -> BrokerError:
         return PersistenceFailed(

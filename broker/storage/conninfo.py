@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
+from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from broker.conf import broker_settings
@@ -11,12 +12,20 @@ __all__ = ["conninfo"]
 
 
 def conninfo() -> str:
-    """Return the connection string of the default database. Leave out `OPTIONS` that are not strings.
+    """Return the connection string of the default database.
+
+    Values of `OPTIONS` that are not strings, such as numbers, become strings, as psycopg does for the ORM. Those that
+    are None, or whose option libpq does not know, are left out: such options are for Django or psycopg.
 
     If VELA_DATABASE_NAME is set, its value replaces the database's name.
     """
     database = settings.DATABASES["default"]
-    options = {key: value for key, value in database.get("OPTIONS", {}).items() if isinstance(value, str)}
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    options = {
+        key: str(value)
+        for key, value in database.get("OPTIONS", {}).items()
+        if isinstance(value, str) or (key in known and value is not None)
+    }
     parts = {
         "dbname": broker_settings().database_name or database["NAME"],
         "host": database.get("HOST") or None,

@@ -42,7 +42,7 @@ class Reads:
         self._gap_found = gap_found
         self._fault_changed = fault_changed
         self._faults = 0  # in a row
-        self.fault = ""  # why the latest read failed, until a read succeeds; a missing entry is no fault
+        self.fault = ""  # why the latest read failed, until a read succeeds or finds a gap; a missing entry is no fault
         self.task: asyncio.Task[None] | None = None  # the read under way
 
     def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
@@ -59,6 +59,7 @@ class Reads:
         try:
             entries = await read()
         except GapInLog as error:
+            self._succeeded()  # the earlier fault is over: this read found out what the log has
             self._gap_found(str(error))
             logger.critical("%s: %s", self._name, error, extra=self._log_fields())
         except Exception as error:
@@ -80,11 +81,14 @@ class Reads:
                 self._note(f"{type(error).__name__}; the broker's log says more")
             await asyncio.sleep(pause_s)
         else:
-            self._faults = 0
-            self._note("")
+            self._succeeded()
         finally:
             self.task = None
         self._ended(entries)
+
+    def _succeeded(self) -> None:
+        self._faults = 0
+        self._note("")
 
     def _note(self, fault: str) -> None:
         if fault != self.fault:

@@ -12,6 +12,7 @@ import pytest
 
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
+from broker.storage.connection import Connection
 from broker.storage.log import lifetime as store
 from tests.support.broker_harness import BrokerRun, eventually, new_run, one_row, rows
 from tests.support.lifetime import (
@@ -270,6 +271,44 @@ async def test_a_crash_at_any_step_of_a_copy_loses_and_doubles_nothing(
         consumer = await again.consumer("slow", "never", permits=100)
         await consumer.has(len(positions))
         assert consumer.positions == positions
+
+
+async def test_a_piece_that_a_lost_connection_copied_late_is_no_damage(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy_piece = store.copy_piece
+
+    async def copied_before(connection: Connection, **piece: int) -> int:
+        await copy_piece(connection, **piece)  # a statement that a lost connection left on the server
+        return await copy_piece(connection, **piece)
+
+    monkeypatch.setattr(store, "copy_piece", copied_before)
+    async with keeping(broker_url) as run:
+        segment, positions = await straggling(run)
+        await run.broker.lifetime.look_at_segments()
+        assert rows(broker_url, "SELECT to_regclass(%s)", f"vela_entry_{segment}") == [(None,)]
+        assert one_row(broker_url, "SELECT count(*) FROM vela_entry") == (len(positions),)
+    assert [each for each in caplog.records if each.levelname == "CRITICAL"] == []
+
+
+async def test_a_segment_that_has_lost_a_row_is_kept_after_a_restart_too(
+    broker_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with keeping(broker_url) as run:
+        segment, positions = await straggling(run)
+        lost = positions[1]
+        rows(
+            broker_url,
+            f"DELETE FROM vela_entry_{segment} WHERE ledger_id = %s AND entry_id = 1",
+            lost.ledger_id,
+        )
+        await run.broker.lifetime.look_at_segments()
+    async with keeping(broker_url) as again:
+        await again.broker.lifetime.look_at_segments()
+        assert rows(broker_url, "SELECT segment_id FROM vela_ledger WHERE id = %s", lost.ledger_id) == [
+            (segment,)
+        ]
+    assert sum(f"segment {segment} lacks an entry" in each.message for each in caplog.records) == 2
 
 
 async def test_a_page_inside_a_transaction_postpones_a_drop_and_delays_no_append(broker_url: str) -> None:

@@ -254,6 +254,7 @@ class BinaryConnection:
         return True
 
     def _resume_reading(self) -> None:
+        self.peer.heard()  # its answer to a ping may still be in the socket
         # Continue in a later loop step: the gate may open inside a commit's callback.
         self._loop.call_soon(self._continue)
 

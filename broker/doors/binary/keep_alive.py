@@ -46,7 +46,10 @@ class KeepAlive:
         self._timer = call_later(handshake_timeout_s, self._check_handshake)
 
     def heard(self) -> None:
-        """Record that bytes arrived, which shows that the peer is alive."""
+        """Record that bytes arrived, which shows that the peer is alive.
+
+        Also call this when the broker reads again: an answer to a ping may have waited in the socket.
+        """
         self._ping_is_out = False
         if self._probes:
             self._settle_probes(alive=True)

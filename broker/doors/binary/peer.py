@@ -70,7 +70,7 @@ class Peer:
         return f"{self.address} ({self.face}, client {self.identity.client_version[:80]!r})"
 
     def heard(self) -> None:
-        """Record that bytes arrived."""
+        """Record that bytes arrived, or that the broker reads again."""
         self._keep_alive.heard()
 
     def written(self) -> None:

@@ -277,8 +277,11 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.transport.pauseProducing()
 
     def resume_reading(self) -> None:
-        """Read from the socket again."""
+        """Read from the socket again. Forgive a ping without an answer, because its pong may have waited there."""
         self._is_reading_paused = False
+        if self.autoPingTimeoutCall is not None:
+            self.autoPingTimeoutCall.cancel()
+            self._forget_ping()
         self._continue()
 
     def check_timeouts(self) -> None:
@@ -295,7 +298,10 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         if self._is_heard():
             super().onAutoPingTimeout()
         else:
-            self.autoPingTimeoutCall = self.autoPingPending = None  # a later `check_timeouts` pings again
+            self._forget_ping()
+
+    def _forget_ping(self) -> None:
+        self.autoPingTimeoutCall = self.autoPingPending = None  # a later `check_timeouts` pings again
 
     # -- out -----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ __all__ = [
     "LedgerToMove",
     "OldestPin",
     "bookmark_pins",
-    "copied_through",
+    "copied_entries",
     "copy_piece",
     "drop_segment",
     "ledgers_in",
@@ -163,12 +163,12 @@ async def ledgers_in(connection: Connection, segment_id: int) -> list[LedgerToMo
     ]
 
 
-async def copied_through(connection: Connection, *, target: int, ledger_id: int) -> int:
-    """Return the id of the last entry that was copied from a ledger to segment `target`; -1 = none."""
-    statement = sql.SQL(query("lifetime", "copied_through").decode()).format(target=entry_table(target))
+async def copied_entries(connection: Connection, *, target: int, ledger_id: int) -> int:
+    """Return how many entries of a ledger were copied to segment `target`."""
+    statement = sql.SQL(query("lifetime", "copied_entries").decode()).format(target=entry_table(target))
     cursor = await connection.execute(statement, {"ledger_id": ledger_id})
     row = await cursor.fetchone()
-    return -1 if row is None else int(row[0])
+    return 0 if row is None else int(row[0])
 
 
 async def copy_piece(

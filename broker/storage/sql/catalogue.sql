@@ -33,7 +33,7 @@ WHERE t.id = s.topic_id AND t.name = %(topic)s AND s.name = %(subscription)s
 SELECT (extract(epoch FROM max(f.attached_at)) * 1000)::bigint, (
     SELECT (extract(epoch FROM max(r.ended_at)) * 1000)::bigint
     FROM vela_topic t LEFT JOIN vela_topic p ON p.id = t.parent_id
-    JOIN vela_pipeline_run r ON r.job = 'offload' AND r.subject = coalesce(p.name, t.name) AND r.state = 'failed'
+    JOIN vela_pipeline_run r ON r.job = 'offload' AND r.subject IN (t.name, p.name) AND r.state = 'failed'
     WHERE t.id = %(topic_id)s)
 FROM vela_ledger_file f WHERE f.topic_id = %(topic_id)s
 

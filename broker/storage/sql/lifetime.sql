@@ -68,8 +68,8 @@ SELECT l.id, l.topic_id, t.name, l.entries
 FROM vela_ledger l JOIN vela_topic t ON t.id = l.topic_id
 WHERE l.segment_id = %s AND l.state = 'sealed' ORDER BY l.id
 
--- name: copied_through
-SELECT coalesce(max(entry_id), -1) FROM {target} WHERE ledger_id = %(ledger_id)s
+-- name: copied_entries
+SELECT count(*) FROM {target} WHERE ledger_id = %(ledger_id)s
 
 -- name: copy_piece
 -- The next entries of a sealed ledger. The piece ends where the data after its first entry would exceed a limit. Entries

@@ -124,7 +124,8 @@ class State:
         story.use_type(keeps_order=type_.single_active)
         self.members: dict[int, Member] = {}
         self._compacted = compacted
-        self._unstored_place: tuple[Position, Position] | None = None  # see `begin_at`
+        # Set by `begin_at`: the mark-delete position at that time, and the place.
+        self.unstored_place: tuple[Position, Position] | None = None
         self.read_position = cursor.read_from()
         # When a consumer's ack last moved the mark-delete position; 0 = never since the topic was loaded.
         self.advanced_ms = 0
@@ -177,13 +178,13 @@ class State:
         The cursor cannot store such a position, only "before the first stored entry". But a reader of the compacted
         topic may still get entries from that position on.
         """
-        self._unstored_place = (self.cursor.mark_delete, position)
+        self.unstored_place = (self.cursor.mark_delete, position)
 
     def place(self) -> Position:
         """Return the position of `begin_at` while mark-delete has not moved since, else the one after mark-delete."""
         mark_delete = self.cursor.mark_delete
-        if self._unstored_place is not None and self._unstored_place[0] == mark_delete:
-            return self._unstored_place[1]
+        if self.unstored_place is not None and self.unstored_place[0] == mark_delete:
+            return self.unstored_place[1]
         if mark_delete.entry_id < 0:
             return Position(0, 0)
         return Position(mark_delete.ledger_id, mark_delete.entry_id + 1)

@@ -145,7 +145,8 @@ class CursorMove:
             before = cursor.mark_delete
             try:
                 await self.commit(
-                    lambda: self._reset(position, remaining),
+                    lambda: cursor.reset_to(position, remaining),
+                    begins_at=position,
                     act_id=act_id,
                     undo_window_s=0,
                     result=lambda: {"before": str(before), "after": str(cursor.mark_delete)},
@@ -175,17 +176,18 @@ class CursorMove:
         act_id: int,
         undo_window_s: int,
         result: Callable[[], Mapping[str, object]],
+        begins_at: Position | None = None,
     ) -> AckOverlay:
         """Change the cursor, and store the change, the snapshot and the act's result together.
 
-        Returns the overlay that records acks for an undo. Call this inside `moving`, so that no ack changes the cursor
-        meanwhile. Check first that the subscription was not deleted while the move waited for its turn. Raises
-        TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses; in both cases
-        the cursor is back where it was. If the call is cancelled while it stores, it closes the topic, because the move
-        may or may not have been stored.
+        `begins_at` is as in `stage`. Returns the overlay that records acks for an undo. Call this inside `moving`, so
+        that no ack changes the cursor meanwhile. Check first that the subscription was not deleted while the move
+        waited for its turn. Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the
+        database refuses; in both cases the cursor is back where it was. If the call is cancelled while it stores, it
+        closes the topic, because the move may or may not have been stored.
         """
         async with self._storing.flusher.paused():
-            staged = await self.stage(change)
+            staged = await self.stage(change, begins_at)
 
             async def store_move(connection: Connection, owner_epoch: int) -> bool | None:
                 done = await staged.store(
@@ -210,11 +212,17 @@ class CursorMove:
                 raise TopicFenced(_MOVED)
         return self.stored(staged)
 
-    async def stage(self, change: Callable[[], None]) -> StagedMove:
-        """Change the cursor in memory only. Call it inside `moving`, while the flusher is paused."""
-        before = self._state.cursor.snapshot()
+    async def stage(self, change: Callable[[], None], begins_at: Position | None) -> StagedMove:
+        """Change the cursor in memory only. Call it inside `moving`, while the flusher is paused.
+
+        After a reset, `begins_at` is the requested place, as `State.begin_at` describes. None = the move is no reset.
+        """
+        state = self._state
+        before, place_before = state.cursor.snapshot(), state.unstored_place
         await self.with_index(change)
-        return StagedMove(self._runner, self._state, before)
+        if begins_at is not None:
+            state.begin_at(begins_at)
+        return StagedMove(self._runner, state, before, place_before)
 
     def stored(self, staged: StagedMove) -> AckOverlay:
         """Continue from the new place after the move is stored. Return the overlay that records acks for an undo."""

@@ -8,6 +8,7 @@ from broker.core.cursor.state import CursorState
 from broker.storage.acts import acts as store
 
 if TYPE_CHECKING:
+    from broker.core.position import Position
     from broker.log.topic_log import TopicLog
     from broker.storage.connection import Connection
     from broker.subscription.machine.state import State
@@ -19,10 +20,18 @@ __all__ = ["StagedMove"]
 class StagedMove:
     """A move that has changed the cursor in memory and is not stored yet."""
 
-    def __init__(self, runner: SubscriptionRunner, state: State, before: CursorState) -> None:
+    def __init__(
+        self,
+        runner: SubscriptionRunner,
+        state: State,
+        before: CursorState,
+        place_before: tuple[Position, Position] | None,
+    ) -> None:
+        """`before` and `place_before` are the cursor's state and its `unstored_place` before the move."""
         self._runner = runner
         self._state = state
         self._before = before
+        self._place_before = place_before
         self._rewinds = state.rewinds
         self.after = state.cursor.snapshot()
         self.recorded = state.cursor.overlay_since(before)
@@ -56,6 +65,7 @@ class StagedMove:
         """Move the cursor in memory back to where it was, and the read position if a rewind has set it meanwhile."""
         state = self._state
         state.cursor.restore(self._before)
+        state.unstored_place = self._place_before
         # A redelivery or a Failover switch may have come while the move was being stored.
         if state.rewinds != self._rewinds:
             state.read_position = state.read_start()

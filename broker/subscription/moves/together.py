@@ -16,6 +16,7 @@ from broker.storage.pool import first_line
 
 if TYPE_CHECKING:
     from broker.core.cursor.state import AckOverlay
+    from broker.core.position import Position
     from broker.storage.acts.parts import RecordedPart
     from broker.storage.connection import Connection
     from broker.subscription.moves.cursor_move import CursorMove
@@ -30,6 +31,7 @@ class MovePart:
 
     moves: CursorMove
     change: Callable[[], None]
+    begins_at: Position | None  # as in `CursorMove.stage`
     record: Callable[[], RecordedPart]  # called after the change
 
 
@@ -60,7 +62,7 @@ async def commit_together(
         staged: list[StagedMove] = []
         try:
             for part in parts:
-                moved = await part.moves.stage(part.change)
+                moved = await part.moves.stage(part.change, part.begins_at)
                 staged.append(moved)
             acts = await storing.epochs.write_together(
                 [each.log for each in staged],

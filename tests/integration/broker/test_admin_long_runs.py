@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from broker.core.topic_name import TopicName
 from broker.doors.admin.application import AdminPages
+from broker.doors.admin.statistics.topic import Asked, topic_stats
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import topics
 from tests.support.broker_harness import BrokerRun, eventually, one_row, rows, running
 from tests.support.compacting import compact, put
 from tests.support.lifetime import keeping, publish_ledgers
@@ -86,6 +90,37 @@ async def test_pulsars_api_starts_an_offload_and_reports_its_state(broker_url: s
         assert (await ask(run, "PUT"))[0] == 400
         assert (await ask(run, "PUT", before, PATH.replace("/t/", "/none/")))[0] == 404
         assert (await ask(run, "PUT", before, PATH.replace("persistent", "non-persistent")))[0] == 405
+
+
+async def test_a_failed_offload_of_a_partition_shows_in_its_statistics(
+    broker_url: str, tmp_path: Path
+) -> None:
+    async with keeping(broker_url, time_ms=-1, size_bytes=-1, offload_url=tmp_path.as_uri()) as run:
+        await repeat_until_done(
+            run.broker.pool,
+            lambda connection: topics.create_topic(
+                connection, TopicName.parse("parts"), partitions=2, policies={}
+            ),
+            what="creating a topic",
+        )
+        for name in ("parts-partition-0", "parts-partition-1"):
+            await publish_ledgers(await run.producer(name), 2)
+        before = {"ledgerId": 1 << 40, "entryId": 0, "partitionIndex": -1}
+        path = PATH.replace("/t/", "/parts-partition-0/")
+        assert await ask(run, "PUT", before, path) == (204, None)
+        end_run(run, "failed", "VELA_OFFLOAD_URL is not set")
+
+        async def failed_ms(name: str) -> int:
+            return (
+                await topic_stats(run.broker, run.topic(name), Asked(), created_ms=0)
+            ).lastOffloadFailureTimeStamp
+
+        assert await failed_ms("parts-partition-0") > 0
+        assert await failed_ms("parts-partition-1") == 0
+        rows(
+            run.database_url, "UPDATE vela_pipeline_run SET subject = %s", "persistent://public/default/parts"
+        )
+        assert min([await failed_ms(f"parts-partition-{at}") for at in range(2)]) > 0
 
 
 async def test_a_compaction_that_waits_for_another_topics_is_reported_as_running(broker_url: str) -> None:

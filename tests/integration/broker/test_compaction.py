@@ -7,12 +7,14 @@ import hashlib
 import re
 from collections.abc import Sequence
 
+import psycopg
 import pytest
 
-from broker.core.errors import NotAllowed, TopicFenced
+from broker.core.errors import NotAllowed, PersistenceFailed, TopicFenced
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.storage.acts import acts as act_store
 from broker.topics.compaction.compactor import CompactionBusy
 from tests.integration.broker.topic_acting import partitioned
 from tests.support.acting import apply, done, planned, refused
@@ -221,6 +223,67 @@ async def _again(run: BrokerRun, count: int) -> ConsumerProbe:
     probe = await compacted_reader(run, start=LATEST)
     await probe.has(count)
     return probe
+
+
+async def compacted_and_trimmed(run: BrokerRun) -> list[Position]:
+    """Compact two values of an earlier ledger, and trim the log until it is empty. Return their positions."""
+    producer = await run.producer()
+    positions = (await put(producer, "a=1", "b=1", "c=1", "c=2"))[:2]
+    (last,) = await put(producer, "c=")
+    assert last.ledger_id > positions[-1].ledger_id
+    await compact(run)
+    run.broker.segments.open_id += 1000  # as if the ledger's segment had been closed
+    await look(run)
+    run.broker.segments.open_id -= 1000
+    assert not any(each.entries for each in run.topic().log.ledgers)
+    return positions
+
+
+async def test_resets_reach_trimmed_values_even_if_mark_delete_stays(broker_url: str) -> None:
+    clock = ManualClock()
+    async with keeping(broker_url, clock=clock) as run:
+        _, second = await compacted_and_trimmed(run)
+
+        async def after_reset(**place: object) -> ConsumerProbe:
+            act_id, _ = await planned(run, "reset", place)
+            assert (await apply(run, act_id))[0] == "applied"
+            return await run.consumer(type_=EXCLUSIVE, permits=100, read_compacted=True)
+
+        await run.consumer(type_=EXCLUSIVE, permits=100, read_compacted=True, earliest=False)
+        mark_delete = run.subscription().cursor.mark_delete
+        for place, found in (
+            ({"to": "earliest"}, ["a=1", "b=1"]),
+            ({"to": "id", "id": str(second)}, ["b=1"]),
+            ({"to": "time", "time_ms": 1}, ["a=1", "b=1"]),
+        ):
+            probe = await after_reset(**place)
+            await probe.has(len(found))
+            assert values(probe) == found
+            assert run.subscription().cursor.mark_delete == mark_delete
+        probe = await after_reset(to="latest")
+        await put(await run.producer(), "c=1")
+        await probe.has(1)
+        assert values(probe) == ["c=1"]
+
+
+async def test_a_seek_that_the_database_refuses_leaves_the_place_in_the_compacted_topic(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> bool:
+        raise psycopg.DataError("no")
+
+    async with keeping(broker_url) as run:
+        await compacted_and_trimmed(run)
+        consumer = await run.consumer(type_=EXCLUSIVE, permits=100, read_compacted=True, earliest=False)
+        assert consumer.consumer is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(act_store, "apply_to_cursor", refuse)
+            with pytest.raises(PersistenceFailed):
+                await consumer.consumer.seek_position(EARLIEST, None)
+        again = await run.consumer(type_=EXCLUSIVE, permits=100, read_compacted=True)
+        await put(await run.producer(), "c=1")
+        await again.has(1)
+        assert values(again) == ["c=1"]
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, FAILOVER])

@@ -210,6 +210,32 @@ async def test_all_sends_that_wait_for_a_moving_topic_get_its_error_together() -
     assert broker.openings == 3
 
 
+class LockLostBroker(MovingBroker):
+    """A broker that has lost its lock while it is first asked for the number of partitions."""
+
+    def __init__(self, error: BrokerError) -> None:
+        super().__init__()
+        self.error = error
+        self.asked = 0
+
+    async def partition_count(self, topic: TopicName, *, create: bool) -> int:
+        self.asked += 1
+        if self.asked == 1:
+            raise self.error
+        return 0
+
+
+async def test_opening_waits_while_the_number_of_partitions_cannot_be_read() -> None:
+    broker = LockLostBroker(ServiceNotReady("the broker lock is lost"))
+    await InternalProducer.open(broker, "t", name="own")
+    assert (broker.asked, broker.openings) == (2, 1)
+    for refused, reopen_s in (ServiceNotReady("the broker lock is lost"), 0.0), (TopicNotFound("none"), 30.0):
+        broker = LockLostBroker(refused)
+        with pytest.raises(type(refused)):
+            await InternalProducer.open(broker, "t", name="own", reopen_s=reopen_s)
+        assert (broker.asked, broker.openings) == (1, 0)
+
+
 async def test_an_initial_subscription_is_created_with_the_topic(run: BrokerRun) -> None:
     producer = await InternalProducer.open(run.broker, "dead", name="own", initial_subscription="look")
     await producer.send(entry())

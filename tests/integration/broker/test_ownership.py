@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from broker.core.errors import ServiceNotReady
@@ -144,3 +146,24 @@ async def test_a_vanished_host_is_noticed_by_the_server_within_15_seconds(run: B
         async with run.broker.pool.use() as connection:
             row = await (await connection.execute(f"SHOW {name}".encode())).fetchone()
         assert row == (value,) or (name == "tcp_user_timeout" and row == ("15000",))
+
+
+async def test_a_broker_that_is_stopped_while_it_starts_records_the_stop(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the console would say that the broker is silent."""
+    run = await new_run(broker_url)
+    waits = asyncio.Event()
+
+    async def wait() -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(run.broker.segments, "start", wait)
+    starting = asyncio.create_task(run.broker.start())
+    await waits.wait()
+    starting.cancel()
+    await asyncio.wait((starting,))
+    assert one_row(broker_url, "SELECT stopped_at IS NOT NULL FROM vela_broker") == (True,)
+    await run.broker.pool.close()
+    await run.proxy.stop()

@@ -11,6 +11,7 @@ import pytest
 
 from broker.acts.kinds.cursors.change import with_index
 from broker.core.position import LATEST
+from broker.log.reader import GapInLog
 from broker.storage.acts import acts as act_store
 from broker.storage.log import entries as log_store
 from tests.model.operator import Operator
@@ -143,3 +144,23 @@ async def test_counts_that_a_move_needs_are_not_evicted_while_it_loads_others() 
         with patch.object(log_store, "read_counts", read_and_evict):
             await with_index(run.topic().reader, run.subscription().cursor.recount)
         assert run.subscription().cursor.recount() == run.subscription().cursor.totals
+
+
+async def test_a_lost_row_shifts_no_counts_of_other_entries() -> None:
+    """The counts of the other entries are needed to move the cursor past the lost one."""
+    storage = MemoryStorage()
+    async with memory_broker(storage, ledger_max_entries=10) as run:
+        producer = await run.producer()
+        positions = await producer.publish(10)
+        await producer.publish(1)
+        log, reader = run.topic().log, run.topic().reader
+        log.index.evict(LATEST, 1)
+        assert log.index.messages_through(positions[6]) is None
+        lost = positions[5]
+        del storage.entries[lost]
+        await reader.load_index(log.index.unknown(lost))
+        assert [log.index.messages_through(each) for each in positions] == [1, 2, 3, 4, 5, None, 7, 8, 9, 10]
+        with pytest.raises(GapInLog, match=f"entry {lost} is missing"):
+            await with_index(reader, lambda: log.index.require_messages_in(lost))
+        with pytest.raises(GapInLog, match=f"entry {lost} is missing"):
+            await with_index(reader, lambda: log.index.require_messages_in(positions[6]))

@@ -412,12 +412,22 @@ async def test_a_peer_is_pinged_again_only_after_its_pong_and_dropped_only_if_th
             pass_time()
             assert len(pings) == 2
 
+        async def resumed() -> None:
+            pass_time()
+            assert len(pings) == 2
+            socket.pause_reading()
+            socket.resume_reading()
+            assert socket.autoPingTimeoutCall is None  # the pong may be in the socket
+            pass_time()
+            assert len(pings) == 3
+
         async def silent() -> None:
             time_out()
 
         await asyncio.to_thread(daphne.call, slow)
         await producer.send(message(b"still here"))
         assert json.loads(await producer.recv())["result"] == "ok"
+        await asyncio.to_thread(daphne.call, resumed)
         await asyncio.to_thread(daphne.call, silent)
         with pytest.raises(websockets.ConnectionClosedError):
             await producer.recv()

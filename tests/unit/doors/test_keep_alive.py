@@ -53,6 +53,25 @@ async def test_a_peer_gets_a_whole_period_after_the_broker_reads_from_it_again()
     assert client.is_closed()
 
 
+async def test_an_answer_may_be_in_the_socket_right_after_the_broker_reads_again() -> None:
+    client = WireClient(FakeBroker())
+    client.timers.advance(30_100)  # a ping is out
+    client.connection.gate.output_stuck(stuck=True)
+    client.timers.advance(29_800)
+    client.connection.gate.output_stuck(stuck=False)
+    client.timers.advance(200)
+    assert not client.is_closed()
+    probe = asyncio.ensure_future(client.connection.peer.is_alive())
+    await client.settle()
+    client.connection.gate.output_stuck(stuck=True)
+    client.timers.advance(4_900)
+    client.connection.gate.output_stuck(stuck=False)
+    client.timers.advance(200)
+    assert await probe
+    client.timers.advance(60_000)
+    assert client.is_closed()
+
+
 async def test_a_probe_says_nothing_of_a_peer_that_the_broker_stops_reading_from() -> None:
     client = WireClient(FakeBroker())
     probe = asyncio.ensure_future(client.connection.peer.is_alive())

@@ -103,7 +103,7 @@ def test_messages_asked_for_again_during_a_move_that_is_taken_back_are_delivered
     machine.machine.begin_move()
     before = machine.state.cursor.snapshot()
     machine.state.cursor.move_mark_delete(positions[-1])
-    staged = StagedMove(cast(SubscriptionRunner, None), machine.state, before)
+    staged = StagedMove(cast(SubscriptionRunner, None), machine.state, before, None)
     machine.machine.redelivery.redeliver(member, None, StoryEvent.ASKED_AGAIN, machine.now_ms)
     staged.take_back()
     machine.machine.end_move()

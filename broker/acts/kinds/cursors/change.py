@@ -29,6 +29,8 @@ class Target:
     position: Position
     # If the target is inside a batch: the bitset of the members that the move does not ack. None otherwise.
     remaining: int | None = None
+    # reset: the requested place, if it may have been trimmed and so is not `position`; see `State.begin_at`
+    begins_at: Position | None = None
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
@@ -37,16 +39,19 @@ class Target:
             "how": self.how,
             "position": str(self.position),
             "remaining": None if self.remaining is None else f"{self.remaining:x}",
+            "begins_at": None if self.begins_at is None else str(self.begins_at),
         }
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Target:
         """Return the target that `to_json` wrote."""
         remaining = raw["remaining"]
+        begins_at = raw.get("begins_at")  # plans of earlier versions lack it
         return cls(
             how=raw["how"],
             position=Position.parse(raw["position"]),
             remaining=None if remaining is None else int(remaining, 16),
+            begins_at=None if begins_at is None else Position.parse(begins_at),
         )
 
     def as_change(self) -> Change:
@@ -54,6 +59,7 @@ class Target:
         return Change(
             run=self.change,
             pinned=self.to_json(),
+            begins_at=(self.begins_at or self.position) if self.how == "reset" else None,
             notes=self.notes,
             one=self.position if self.how == "one" else None,
             is_whole=self.how == "one" and self.remaining is None,
@@ -76,6 +82,9 @@ class Change:
     run: Callable[[Cursor], None]  # if this raises IndexMissing, nothing has changed
     # The target, as the plan stores it; None = the change is found again when the act is applied.
     pinned: Mapping[str, object] | None = None
+    begins_at: Position | None = (
+        None  # the requested place of a reset, even if it is trimmed; None = no reset
+    )
     notes: tuple[str, ...] = ()
     one: Position | None = None  # the entry that the change acks, if it acks only one
     is_whole: bool = False  # the change acks the whole entry `one`

@@ -77,7 +77,11 @@ class CursorKind(ActKind[P]):
             ready.begin(act.act_id, closes_consumers=self.closes_consumers)
             undo_window_s = context.undo_window_s if self.can_undo else 0
             recorded = await subscription.moves.commit(
-                ready.run, act_id=act.act_id, undo_window_s=undo_window_s, result=ready.result
+                ready.run,
+                act_id=act.act_id,
+                undo_window_s=undo_window_s,
+                result=ready.result,
+                begins_at=ready.change.begins_at,
             )
             ready.stored(act.act_id, recorded, undo_window_s=undo_window_s)
 

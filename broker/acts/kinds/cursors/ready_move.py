@@ -152,7 +152,12 @@ async def apply_together(
         move.begin(act_id, closes_consumers=closes_consumers)
     moved = await commit_together(
         [
-            MovePart(moves=move.subscription.moves, change=move.run, record=_Recording(part, move))
+            MovePart(
+                moves=move.subscription.moves,
+                change=move.run,
+                begins_at=move.change.begins_at,
+                record=_Recording(part, move),
+            )
             for part, move in zip(parts, moves, strict=True)
         ],
         act_id=act_id,

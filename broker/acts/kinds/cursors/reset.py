@@ -11,7 +11,7 @@ from broker.acts.kinds.cursors.cursor_kind import CursorKind
 from broker.acts.kinds.cursors.message_place import find_message
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.core.counted import counted, lasting
-from broker.core.position import EARLIEST
+from broker.core.position import EARLIEST, LATEST
 from broker.storage.acts import bookmarks as bookmark_store
 from broker.storage.pool import repeat_until_done
 
@@ -108,9 +108,9 @@ async def find_place(context: ActContext, topic: Topic, given: Place, cursor: Cu
     ledgers = topic.log.ledgers
     match given.to:
         case "earliest":
-            return Target(how="reset", position=ledgers.next_valid(EARLIEST))
+            return Target(how="reset", position=ledgers.next_valid(EARLIEST), begins_at=EARLIEST)
         case "latest":
-            return Target(how="reset", position=ledgers.end())
+            return Target(how="reset", position=ledgers.end(), begins_at=LATEST)
         case "id":
             return await _at_id(context.pool, topic, given.id or "", is_inclusive=given.inclusive)
         case "like":
@@ -132,7 +132,11 @@ async def _at_time(topic: Topic, asked_ms: int) -> Target:
     notes: tuple[str, ...] = ()
     if first and asked_ms < first:
         notes = (f"the oldest message kept is {lasting(first - asked_ms)} younger than the requested time",)
-    return Target(how="reset", position=position, notes=notes)
+    kept = await topic.compacted.first_since(
+        asked_ms
+    )  # the log may have trimmed messages that compaction kept
+    begins_at = position if kept is None else min(position, kept)
+    return Target(how="reset", position=position, begins_at=begins_at, notes=notes)
 
 
 async def _at_id(pool: ConnectionPool, topic: Topic, text: str, *, is_inclusive: bool) -> Target:
@@ -152,7 +156,8 @@ async def _at_id(pool: ConnectionPool, topic: Topic, text: str, *, is_inclusive:
         if ledgers.contains(landing)
         else "that is after the last message"
     )
-    return Target(how="reset", position=landing, notes=(f"{place.position} is not stored; {where}",))
+    note = f"{place.position} is not stored; {where}"
+    return Target(how="reset", position=landing, begins_at=place.position, notes=(note,))
 
 
 def _like(topic: Topic, name: str) -> Target:
@@ -164,7 +169,7 @@ def _like(topic: Topic, name: str) -> Target:
         notes = (
             f"acks of {name} beyond its first unacked message are not copied: these messages are delivered here",
         )
-    return Target(how="reset", position=other.cursor.read_from(), notes=notes)
+    return Target(how="reset", position=other.cursor.read_from(), begins_at=other.place(), notes=notes)
 
 
 async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
@@ -180,7 +185,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
     # No note if no message follows: the bookmark may have been at the end of the log, so that nothing was trimmed.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
-    return Target(how="reset", position=landing, notes=notes)
+    return Target(how="reset", position=landing, begins_at=position, notes=notes)
 
 
 async def _shifted(topic: Topic, messages: int, cursor: Cursor | None) -> Target:

@@ -1,0 +1,30 @@
+"""The broker's connection string from Django's settings."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db.backends.postgresql.psycopg_any import IsolationLevel
+from psycopg.conninfo import conninfo_to_dict
+
+from broker.storage.conninfo import conninfo
+
+
+def test_options_of_libpq_need_not_be_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {
+        "connect_timeout": 10,
+        "keepalives_idle": "30",
+        "sslmode": None,
+        "isolation_level": IsolationLevel.SERIALIZABLE,
+        "prepare_threshold": 5,
+        "server_side_binding": True,
+    }
+    databases = {"default": {"NAME": "vela", "OPTIONS": options}}
+    monkeypatch.setattr("broker.storage.conninfo.settings", SimpleNamespace(DATABASES=databases))
+    found = conninfo_to_dict(conninfo())
+    assert {key: str(found.get(key)) for key in options if key in found} == {
+        "connect_timeout": "10",
+        "keepalives_idle": "30",
+    }
