@@ -29,7 +29,7 @@ class Backlog:
 
     subscription: str
     size_bytes: int  # of entries that are not wholly acked
-    # Age of its oldest unacked message or, if the message's whole ledger is within the quota, of that ledger.
+    # Age of its oldest unacked message. If the whole ledger of that message is within the quota, the ledger's age.
     # 0 = the backlog is empty, or the age is not known.
     age_ms: int
 

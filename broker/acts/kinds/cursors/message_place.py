@@ -53,7 +53,7 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
     if ledgers.get(position.ledger_id) is None:
         await _require_own(pool, topic, text, position.ledger_id)
     messages = await with_index(topic.reader, lambda: topic.log.index.require_messages_in(position))
-    if not ledgers.contains(position):  # last: loading counts takes time, and the entry may be trimmed meanwhile
+    if not ledgers.contains(position):  # checked last: the entry may be trimmed while counts are loaded
         return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     if index is not None and index >= messages:
         has = counted(messages, "message", "messages")

@@ -101,8 +101,8 @@ class ReadyMove:
     def _acked_meanwhile(self) -> int:
         """Return how many messages consumers acked after the plan.
 
-        Consumers may also have acked messages that an earlier act had skipped. The cursor does not count these acks. But
-        if this act undoes the earlier one, each of these acks leaves one message fewer than planned to deliver again.
+        Consumers may also have acked messages that an earlier act had skipped. The cursor does not count these acks.
+        But if this act undoes the earlier one, each of them leaves one message fewer than planned to deliver again.
         """
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:
