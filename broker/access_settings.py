@@ -206,9 +206,9 @@ class AccessSettings(DoorSettings):
             )
 
     def check_exposure(self, bind: str) -> bool:
-        """Return whether other machines can use the broker at `bind` because VELA_AUTHENTICATION is `none`.
+        """Return whether other machines can use the broker at `bind` without credentials.
 
-        Raises SettingInvalid if they could because VELA_AUTHENTICATION is not set.
+        Raises SettingInvalid if they could, unless VELA_AUTHENTICATION is `none`.
         """
         if self.asks_for_credentials or _is_loopback(bind):
             return False

@@ -575,7 +575,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def history_kept_ms(self) -> Mapping[int, int]:
-        """How long points of charts are kept, in milliseconds, by the number of seconds that a point covers."""
+        """How long charts keep their points, in milliseconds. The key is the number of seconds that a point covers."""
         hour_ms = 3_600_000
         return {
             10: self.history_10s_hours * hour_ms,

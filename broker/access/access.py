@@ -65,7 +65,8 @@ class Access:
         """Return the authenticated client; None if only `authenticate` can check the credentials.
 
         Raises AuthenticationFailed if the credentials are missing or not accepted. Raises NotAuthorized if a proxy
-        names no client or another proxy, or if a client that is not a proxy names another role.
+        names no client or names a proxy as its client, or if a client that is not a proxy names a role that is not its
+        own.
         """
         if not self.is_on:
             return ANONYMOUS

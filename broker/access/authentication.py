@@ -119,7 +119,7 @@ class Authentication:
             self._passwords.stop()
 
     def _token(self, data: bytes, now_ms: int) -> Principal | None:
-        data = data.strip()  # otherwise one token with more and more spaces after it would fill `_verified`
+        data = data.strip()  # so that copies of one token with spaces after it cannot fill `_verified`
         principal = self._verified.get(data)
         if principal is not None and not principal.has_expired(now_ms):
             return principal

@@ -60,7 +60,7 @@ class Issuers:
         return origin if origin is not None and origin.issuer in self._issuers else None
 
     def verify_now(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal | None:
-        """Return the client that a token names; None if its key is unknown and `verify` should read the issuer's keys.
+        """Return the client that a token names; None if the token's key is unknown and it is time to call `verify`.
 
         Raises AuthenticationFailed if the token is not valid, or if its key is unknown and it is too early to read the
         issuer's keys again.
@@ -91,7 +91,7 @@ class Issuers:
         return self._verified(token, origin, now_ms)
 
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Return the client that a token names. Blocks while it reads keys that are due, or the token's unknown key.
+        """Return the client that a token names. May block to read the issuer's keys.
 
         Raises AuthenticationFailed if the token is not valid or its key is still unknown.
         """
@@ -177,8 +177,8 @@ class _Issuer:
     def is_due(self) -> bool:
         """Return whether it is time to read the keys again, or for the first time.
 
-        After a failed attempt it is time even if the known keys are not old yet, so that the metrics say when the
-        issuer has recovered.
+        After a failed attempt, the age of the known keys does not matter: the metrics should show when the issuer has
+        recovered.
         """
         age_s = None if self._read_s is None else self._now_s() - self._read_s
         is_old = age_s is None or age_s >= self._settings.openid_keys_refresh_s

@@ -117,9 +117,9 @@ class Passwords:
         return check
 
     def _compared_to(self, unknown: bytes, users: Mapping[str, StoredPassword]) -> StoredPassword:
-        """Return the hash to check for an unknown user, so that the time does not tell which names exist.
+        """Return a hash to check for an unknown user, so that the time does not tell which names exist.
 
-        Hashes may differ in cost, so the name decides which of the file's hashes it is.
+        The file's hashes may differ in cost, so the name decides which of them is returned.
         """
         number = int.from_bytes(self._digest(unknown)) % len(users)
         return next(islice(users.values(), number, None))

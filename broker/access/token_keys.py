@@ -21,7 +21,7 @@ class TokenKeys:
     """All token keys in the settings."""
 
     def __init__(self, settings: AccessSettings) -> None:
-        """Read every key. Raises SettingInvalid, which names the variable of a key that cannot be used."""
+        """Read every key. Raises SettingInvalid if a key cannot be used; the error names the key's variable."""
         self._fixed = (
             *(_fixed("VELA_TOKEN_SECRET_KEY", each, secret_key) for each in settings.token_secret_key),
             *(_fixed("VELA_TOKEN_PUBLIC_KEY", each, asymmetric_key) for each in settings.token_public_key),
@@ -46,7 +46,7 @@ class TokenKeys:
         return next((each for each in self.current() if each.is_secret), None)
 
     def refresh(self) -> bool:
-        """Read the files that have changed. Return whether the new content of one is in use.
+        """Read the files that have changed. Return whether new content of at least one file is in use.
 
         If a file is gone or cannot be used, its old key stays in use, and the log says so once for each change.
         """

@@ -70,7 +70,7 @@ def create_token(
     origin: str,
     private_key: TokenKey | None = None,
 ) -> CreatedToken:
-    """Sign a token with `private_key`, else with the first secret key of the settings, and record it.
+    """Sign a token and record it. If `private_key` is None, the first secret key of the settings signs.
 
     A lifetime of None means that the token never expires. Raises NoSigningKey if there is no key, and SettingInvalid if
     a key of the settings cannot be used.

@@ -53,7 +53,7 @@ TEXTS: Final = (
     _BROKER,
     _OF_TOPIC,
 )
-"""Every text that the functions below put together, for translators. Their argument `say` translates a text."""
+"""For translators: every text that the functions below use. Their argument `say` translates a text."""
 
 _Say = Callable[[str], str]
 

@@ -34,13 +34,13 @@ class PlanNotApproved(ActInvalid):
 
 
 class PlanEnded(ActInvalid):
-    """The act is not planned any more: another request applied it, or it failed or expired."""
+    """The plan can no longer be applied: another request applied it, or the act failed or expired."""
 
     code = "WrongState"
 
 
 class OwnRequests:
-    """Asks the runner of this process, which looks at a request as soon as it is stored."""
+    """Asks the runner of this process to carry out acts. The runner looks at a request as soon as it is stored."""
 
     def __init__(self, runner: ActRunner) -> None:
         self._runner = runner
@@ -56,7 +56,7 @@ class OwnRequests:
         origin: str,
         reason: str = "",
     ) -> int:
-        """Plan an act, apply it, and return its id. Long work continues after that.
+        """Plan an act, apply it, and return its id. Long work continues after this method has returned.
 
         `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages published or
         acked between plan and apply do not stop the act. If the plan no longer holds when it is applied, the act is
@@ -64,8 +64,8 @@ class OwnRequests:
 
         Raises NothingToActOn if there is no such topic, subscription or namespace. Raises ReasonMissing if the
         namespace is protected and `reason` is empty, and SecondPersonNeeded if the namespace asks for two users. Raises
-        PlanNotApproved if a user refuses the plan before it is applied, and PlanEnded if it is not planned any more for
-        another reason. If the act is refused, fails or expires, raises the BrokerError that says why.
+        PlanNotApproved if a user refuses the plan before it is applied, and PlanEnded if the plan can no longer be
+        applied for another reason. If the act is refused, fails or expires, raises the BrokerError that says why.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})

@@ -222,8 +222,8 @@ def apply(
     is the id of the act with the new preview.
 
     Raises ActRefused if the act is not planned or the number is out of range. Also raises it if the namespace asks for
-    a second person and `who` is not one, or if the namespace is protected and neither the plan nor this call has a
-    reason.
+    a second person and `who` is not that person, or if the namespace is protected and neither the plan nor this call
+    has a reason.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(
@@ -239,8 +239,9 @@ def apply(
 def check_planned(act: ActView) -> None:
     """Raise ActRefused if the broker has not planned this act yet.
 
-    Call it before `apply`, with the view for which you checked the user's rights. Only the plan names all topics that
-    the act publishes to, and the broker may plan the act between your check and `apply`.
+    Call it before `apply`, with the view for which you checked the user's rights. If that act was not planned yet, your
+    check may have missed a topic, because only the plan names all topics that the act publishes to. `apply` does not
+    notice this if the broker has planned the act meanwhile.
     """
     if act.state == "plan_requested":
         raise ActRefused(f"act {act.id} is {act.state}: only a planned act can be applied", code="WrongState")
@@ -277,7 +278,7 @@ def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
 
 
 def full_name(kind: str, name: str) -> str:
-    """Return the full name of a topic or namespace, as `plan` expects it, from a short one.
+    """Turn a short name of a topic or namespace into the full name, which `plan` expects.
 
     Raises ActRefused if the name is not valid or the kind is unknown.
     """

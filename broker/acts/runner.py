@@ -111,7 +111,7 @@ class ActRunner:
         async with self._pool.use() as connection:
             waiting = await store.waiting(connection, most=_AT_ONCE)
         if len(waiting) == _AT_ONCE:
-            self._work.set()  # there may be more
+            self._work.set()  # more acts may be waiting
         for act in waiting:
             async with self._answering:
                 await self._answer(act)
@@ -148,7 +148,7 @@ class ActRunner:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
             else:
-                # These two errors say that the act has changed something, or may have.
+                # These two errors say that the act has, or may have, changed something.
                 state = "failed" if isinstance(error, SendOutcomeUnknown | PartlyDone) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
             return error

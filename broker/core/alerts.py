@@ -92,7 +92,8 @@ class Match:
 class Alert:
     """An alert of one rule for one subject.
 
-    It fires when the value has been over the limit for the rule's time, and clears when it has been below for as long.
+    It fires when the value has been over the limit for the rule's time, and clears when the value has been below the
+    limit for the same time.
     """
 
     subject: Subject

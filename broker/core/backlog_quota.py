@@ -29,7 +29,7 @@ class Backlog:
 
     subscription: str
     size_bytes: int  # of entries that are not wholly acked
-    # Age of its oldest unacked message; perhaps that of the message's ledger, if that is within the quota too.
+    # Age of its oldest unacked message. If the whole ledger of that message is within the quota, the ledger's age.
     # 0 = the backlog is empty, or the age is not known.
     age_ms: int
 
@@ -91,14 +91,14 @@ def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, 
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # If entries in between are acked, this guess is too low, and the loop repeats it. It is never too high.
+        # If entries in between are acked, this guess is too low, and the loop guesses again. No guess is too high.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete
 
 
 def _after_bytes(ledgers: LedgerMap, index: MessageIndex, after: Position, size_bytes: int) -> Position:
-    """Return the entry that ends the first `size_bytes` after `after`; the last entry if there are fewer bytes."""
+    """Return the entry in which the first `size_bytes` after `after` end; the last entry if there are fewer bytes."""
     wanted = _bytes_through(index, after) + size_bytes
     for ledger in ledgers:
         if not ledger.entries or ledger.bytes_before + ledger.size_bytes < wanted:

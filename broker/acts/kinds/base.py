@@ -73,9 +73,9 @@ class ActExpired(BrokerError):
 
 
 class PartlyDone(BrokerError):
-    """An act was stopped by an error after it had changed something, such as some of several partitions.
+    """An error stopped an act that had already changed something, for example some of its partitions.
 
-    `result` has the outcome on each partition, or is empty. The text says how to do the rest.
+    `result` has the outcome on each partition, or is empty. The text says how to complete the act.
     """
 
     code = "PartlyDone"
@@ -222,11 +222,11 @@ class ActKind(ABC, Generic[P]):
         return None
 
     def other_topics(self, given: P) -> tuple[str, ...]:
-        """Return the other topics that the act publishes to, as far as its parameters name them."""
+        """Return the topics that the act publishes to besides its own topic, as far as its parameters name them."""
         return ()
 
     def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the other topics that the act publishes to, as its plan shows them."""
+        """Return the topics that the act publishes to besides its own topic, as its plan shows them."""
         return ()
 
     @abstractmethod

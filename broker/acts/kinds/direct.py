@@ -151,7 +151,7 @@ class DirectKind(ActKind[P]):
         return None
 
     def _planned_again(self, each: _Measured) -> Mapping[str, Any]:
-        """Return one partition's part of a new plan, which leaves the partition out if nothing is left to do there."""
+        """Return one partition's part of a new plan. If nothing remains to do, the part says that it is left out."""
         return (
             {"left_out": "; ".join(each.effect.words)} if each.is_done else self._planned(each.effect).shown
         )
@@ -182,7 +182,7 @@ def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
 
 
 def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
-    """Return why the plan is refused, whatever drift it allows. Empty if there is no such reason."""
+    """Return a reason to refuse the plan that no allowed drift can outweigh; empty if there is none."""
     skipped, shown = effect.skipped_messages, planned["skipped_messages"]
     if effect.standing is None:
         if skipped <= shown:
@@ -237,7 +237,7 @@ def _drift_error(each: _Measured, published: int, whole: Mapping[str, Any]) -> A
 
 
 def _joint_complaint(measured: Sequence[_Measured], whole: Mapping[str, Any]) -> str:
-    """Return why the plan of several partitions is refused, with the partition. Empty if the plan is still right."""
+    """Return why the plan of several partitions is refused, and name a partition. Empty if the plan is still right."""
     for each in measured:
         if not each.is_done and (complaint := _why_not(each.planned, each.effect, each.meanwhile)):
             return f"partition {each.part.partition}: {complaint}"

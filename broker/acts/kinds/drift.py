@@ -23,7 +23,7 @@ _WITHIN_S: Final = 30  # a plan is expected to be applied within this time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """How fast a plan's count grows, through acks that a reset forgets or published messages that a delete loses."""
+    """How fast a plan's count grows: acks add to the count of a reset, publishing adds to the count of a delete."""
 
     cause: Literal["acked", "published"]
     messages_per_s: float
@@ -37,7 +37,7 @@ class Drift:
         """Return how many more messages than planned an apply accepts by default.
 
         For acks, this is the expected number. But if the planned replay needs no typed confirmation, the number is
-        limited, so that the replay with the drift needs none either. For messages that a delete would lose, the number
+        limited, so that the replay needs none even with this drift. For messages that a delete would lose, the number
         is 0, because no preview has shown them.
         """
         if self.cause == "published":

@@ -65,7 +65,7 @@ def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _joined(parts: Sequence[Mapping[str, Any]], name: str) -> list[str]:
-    """Return the sentences of all parts: first the shared sentences, then each other sentence with its partition."""
+    """Return the sentences of all parts: first those that all parts share, then the others, each with its partition."""
     first = parts[0].get(name, ()) if parts else ()
     shared = [each for each in first if all(each in part.get(name, ()) for part in parts)]
     return shared + [

@@ -39,7 +39,7 @@ def origin_of(token: str) -> TokenOrigin | None:
 
 
 def key_of(origin: TokenOrigin, keys: Mapping[str, TokenKey]) -> TokenKey | None:
-    """Return the key that a token names, or None. Without a key id, it is the issuer's key if there is only one."""
+    """Return the key that a token names, or None. A token without a key id means the issuer's only key."""
     if not origin.key_id and len(keys) == 1:
         return next(iter(keys.values()))
     return keys.get(origin.key_id)
@@ -58,7 +58,7 @@ def verify_issued(
     """Return the client that a token identifies. If the role claim is a list, its first string is the role.
 
     `leeway_s` allows for clocks that differ. Raises AuthenticationFailed if `key` did not sign the token, or if the
-    token is not valid now, never expires, names no role or another issuer, or is for none of the audiences.
+    token is not valid now, never expires, names no role, does not name `issuer`, or is for none of the audiences.
     """
     try:
         claims = jwt.decode(token, key.key, algorithms=key.algorithms).claims

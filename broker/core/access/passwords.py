@@ -78,7 +78,7 @@ def fits(password: bytes, stored: StoredPassword) -> bool:
 
 
 def _apr1(password: bytes, stored: str) -> str:
-    """Return the hash by Apache's variant of crypt's MD5, with the salt of the hash `stored`."""
+    """Hash a password as Apache does: with its variant of MD5-crypt, and the salt of `stored`."""
     salt = stored.split("$")[2].encode()
     alternate = hashlib.md5(password + salt + password, usedforsecurity=False).digest()
     mixed = password + b"$apr1$" + salt

@@ -44,9 +44,10 @@ ANONYMOUS: Final = Principal(role="anonymous", method="none", expires_ms=None, t
 def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: Collection[str]) -> Principal:
     """Return the client for which `principal` connects: `principal` itself if it is not a proxy.
 
-    `original` is the role that it names for its client ("" = none). If the broker has checked that client's own
-    credentials, `original` is the client's Principal, and the credentials of both must stay valid. Raises NotAuthorized
-    if `principal` is not a proxy and names another role, or if it is a proxy and names no role or the role of a proxy.
+    `original` is the role that `principal` names for its client ("" = none). If the broker has checked that client's
+    own credentials, `original` is the client's Principal, and the credentials of both must stay valid. Raises
+    NotAuthorized if a proxy names no role or the role of a proxy, or if `principal` is not a proxy and names a role
+    that is not its own.
     """
     role = original if isinstance(original, str) else original.role
     if principal.role not in proxy_roles:

@@ -178,9 +178,9 @@ class AckChunks:
     def drop_through(self, old: Position, new: Position, limit: int) -> None:
         """Forget the acks at or before `new`, when mark-delete moves there from `old`.
 
-        This removes ack sets, and the bits of finished chunks. The chunk of `new` is finished if `new` is its last
-        entry or has reached `limit`, the last stored entry of its ledger. The chunk of `old`, if it is another one, is
-        dropped even if nothing is left in it, because its row may still be stored.
+        This removes ack sets, and the bits of finished chunks. `limit` is the last stored entry of the ledger of `new`.
+        The chunk of `new` is finished if `new` is the chunk's last entry or has reached `limit`. If `old` is in an
+        earlier chunk, that chunk is dropped even if it has no acks left, because its row may still be stored.
         """
         ledger_id, entry_id = new
         if entry_id < 0:
@@ -203,7 +203,7 @@ class AckChunks:
             self._drop(key)
 
     def drop_ledgers_before(self, ledger_id: int) -> None:
-        """Forget the acks in earlier ledgers, which were trimmed. Trimmed entries count as acked anyway."""
+        """Forget the acks in ledgers before `ledger_id`, which were trimmed. Trimmed entries count as acked anyway."""
         for key in [key for key in self.keys() if key < chunk_key(ledger_id, 0)]:
             self._drop(key)
 

@@ -95,7 +95,7 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
 
 
 def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Do the same as `acked_only_in`, for an `other` without acks beyond its mark-delete and a `one` with known totals.
+    """Count as `acked_only_in` does. `other` must have no acks beyond its mark-delete, `one` must have known totals.
 
     Walks the acks of `one` on at most one side of `other`'s mark-delete. Raises IndexMissing.
     """
@@ -178,8 +178,8 @@ def acked_after(
 ) -> Totals:
     """Count everything that is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
 
-    If the counts at `mark_delete` are known, so is the total of the acks on both sides of `target`. Then the function
-    walks only the side with fewer chunks, and subtracts if that is the lower side.
+    If the counts at `mark_delete` are known, the function walks only the side of `target` that has fewer chunks. If
+    that is the lower side, the function subtracts its count from the known total of both sides.
     """
     if not acked:
         return Totals(0, 0, 0)
@@ -259,7 +259,7 @@ def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Itera
 def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
     """Return (entries not wholly acked, unacked messages) of one span. Raises IndexMissing.
 
-    A wholly acked span needs no counts: millions of acked messages may follow one that is not acked.
+    A wholly acked span needs no counts: one unacked message may have millions of acked ones after it.
     """
     ledger_id, low, high = span
     bits = acked.within(chunk_key(ledger_id, low), Position(ledger_id, low - 1), Position(ledger_id, high))
@@ -271,9 +271,9 @@ def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span:
 
 
 def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int, int | None]]:
-    """Yield first..last without its acked runs, ascending.
+    """Yield the pieces of first..last that are not wholly acked, ascending.
 
-    A run without acks is (low, high, None), a partly acked entry (entry, entry, ack set).
+    A run without acks is (low, high, None), a partly acked entry is (entry, entry, ack set).
     """
     after, through = Position(ledger_id, first - 1), Position(ledger_id, last)
     breaks: list[tuple[int, int, int | None]] = []
@@ -293,7 +293,7 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
 def _count_piece(
     index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None
 ) -> tuple[int, int]:
-    """Return (entries, messages) of a piece; of a partly acked entry, only unacked messages. Raises IndexMissing."""
+    """Return (entries, messages) of a piece. A partly acked entry counts its unacked messages. Raises IndexMissing."""
     if left is not None:
         return 1, left.bit_count()
     borders = Position(ledger_id, low - 1), Position(ledger_id, high)

@@ -67,7 +67,7 @@ class Cursor:
 
     @property
     def version(self) -> int:
-        """A number that rises with each `reset_to`, `undo`, `skip_one`, and `move_mark_delete` that acks a message.
+        """A number that rises with `reset_to`, `undo` and `skip_one`, and with `move_mark_delete` if it acks a message.
 
         Acks by clients do not change it.
         """
@@ -154,7 +154,7 @@ class Cursor:
             yield partial
 
     def ack(self, position: Position, remaining: int | None = None) -> AckResult:
-        """Ack one entry or, with `remaining`, only the members of a batch whose bit is 0.
+        """Ack one entry. With `remaining`, ack only the batch members whose bit in it is 0.
 
         The stored ack set is ANDed with `remaining`. Raises InvalidAck if the entry was never stored, and IndexMissing
         if its counts are not in memory.
@@ -202,9 +202,9 @@ class Cursor:
     def ack_through(self, position: Position, remaining: int | None = None) -> AckResult:
         """Ack everything up to `position`: move mark-delete there, then over the acked entries that follow.
 
-        With `remaining`, only the members of this entry whose bit is 0 are acked; if others are left, mark-delete stops
-        at the previous entry. If `position` is at or below mark-delete, only records the ack for an undo. Raises the
-        same errors as `ack`.
+        With `remaining`, ack only those members of this entry whose bit is 0. If a member stays unacked, mark-delete
+        stops at the previous entry. If `position` is at or below mark-delete, only records the ack for an undo. Raises
+        the same errors as `ack`.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -251,9 +251,9 @@ class Cursor:
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
         """Make `position` the next entry to read, forwards or back, and forget every ack beyond it.
 
-        If `position` is not stored, the next stored entry replaces it, or the end of the log. EARLIEST and LATEST are
-        allowed. `remaining`, for a seek into a batch, has the members that stay unacked; it is used only if `position`
-        itself is stored. Raises IndexMissing.
+        If `position` is not stored, use the next stored entry or, if there is none, the end of the log. EARLIEST and
+        LATEST are allowed. `remaining`, for a seek into a batch, has the members that stay unacked; it is used only if
+        `position` itself is stored. Raises IndexMissing.
         """
         target = self._ledgers.next_valid(position)
         mark_delete = self._ledgers.previous_of(target)
@@ -440,7 +440,7 @@ class Cursor:
     def put_back(self, flush: CursorFlush) -> None:
         """Mark `flush` as dirty again, because storing it failed or may have failed.
 
-        The next `take_dirty` returns the values current at that call.
+        The next `take_dirty` returns the values that are current then, not those in `flush`.
         """
         self._dirty = True
         self._acked.put_back(flush)
@@ -454,13 +454,13 @@ class Cursor:
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
         self._version = state.version
-        # Ledgers and bitmaps give the entries without the index, so the stored number is not needed.
+        # Ledgers and bitmaps are enough to count the entries, so the stored number is not needed.
         self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
             state.mark_delete
         )
 
     def _replace_dirty(self, old: AckChunks) -> None:
-        """Mark all chunks, so that the next flush writes them again, or drops those of `old` that are gone."""
+        """Mark all chunks dirty. The next flush writes them again, and drops those of `old` that no longer exist."""
         now = set(self._acked.keys())
         before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
         gone, kept = before - now, before & now

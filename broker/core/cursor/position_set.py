@@ -119,7 +119,7 @@ class PositionSet:
             self._blocks.pop(key, None)
 
     def _new_block(self, key: int) -> None:
-        """Do nothing. A subclass is told here that a block is about to get its first entry."""
+        """Hook for subclasses, called before a block gets its first entry. Does nothing here."""
 
 
 def positions_of(key: int, bits: int) -> Iterator[Position]:

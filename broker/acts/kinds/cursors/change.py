@@ -90,9 +90,9 @@ class Change:
     is_whole: bool = False  # the change acks the whole entry `one`
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return `one` or, if that is None, the batch inside which the cursor ended. None if there is no such batch.
+        """Return `one` with the bitset of its unacked members. Call this right after the change.
 
-        The number is the bitset of the entry's unacked members. Call this right after the change.
+        If `one` is None, return the same for the batch inside which the cursor ended; None if there is no such batch.
         """
         if self.one is None:
             return cursor.partly_acked_next()

@@ -54,8 +54,8 @@ class CursorKind(ActKind[P]):
     ) -> Mapping[str, object]:
         """Do the work that must be durable before the cursor moves, and return further fields of the result.
 
-        Dispatch is stopped and acks are put off meanwhile, so this method must be fast. Raises BrokerError to refuse
-        the act; then the cursor does not move.
+        Meanwhile nothing is dispatched and acks wait, so this method must be fast. Raises BrokerError to refuse the
+        act; then the cursor does not move.
         """
         return {}
 

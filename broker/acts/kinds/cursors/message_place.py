@@ -53,7 +53,7 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
     if ledgers.get(position.ledger_id) is None:
         await _require_own(pool, topic, text, position.ledger_id)
     messages = await with_index(topic.reader, lambda: topic.log.index.require_messages_in(position))
-    if not ledgers.contains(position):  # checked last, because it may be trimmed while counts are loaded
+    if not ledgers.contains(position):  # checked last: the entry may be trimmed while counts are loaded
         return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     if index is not None and index >= messages:
         has = counted(messages, "message", "messages")
@@ -98,7 +98,7 @@ def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
 
 
 async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id: int) -> None:
-    """Raise NothingToActOn if this ledger cannot have been the topic's. Any other ledger counts as trimmed."""
+    """Raise NothingToActOn if this ledger cannot have been the topic's. If it can, it counts as trimmed."""
     owner = await repeat_until_done(
         pool,
         lambda c: topic_store.topic_of_ledger(c, ledger_id),
@@ -107,7 +107,7 @@ async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id:
     if owner is not None and owner != topic.name.full:
         raise NothingToActOn(f"message id {text!r} belongs to {owner}, not to {topic.name}")
     first = next(iter(topic.log.ledgers), None)
-    # Trimmed ledgers leave no row, so an older ledger without a row may have been this topic's, unless the topic still
-    # has its first entry.
+    # Trimmed ledgers leave no row. A ledger without a row may have been this topic's only if it is older than the
+    # topic's stored ledgers, and the topic has trimmed entries.
     if first is None or ledger_id > first.ledger_id or not first.entries_before:
         raise NothingToActOn(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

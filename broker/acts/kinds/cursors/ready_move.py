@@ -43,7 +43,7 @@ class ReadyMove:
         return self.hard_complaint() or replay_complaint(self.move.replayed, replayed, allowed)
 
     def hard_complaint(self) -> str:
-        """Return why the plan is refused, whatever drift it allows. Empty if there is no such reason."""
+        """Return a reason to refuse the plan that no allowed drift can outweigh; empty if there is none."""
         skipped = self.planned["skipped_messages"]
         if self.move.skipped > skipped:
             return more_than_planned(
@@ -85,7 +85,7 @@ class ReadyMove:
         }
 
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
-        """Tell the subscription which entry beyond mark-delete the act has acked, as a whole or in part, if any.
+        """If the act has acked an entry beyond mark-delete, wholly or partly, tell the subscription which.
 
         From now on, record acks for an undo; with `undo_window_s` 0, record none.
         """
@@ -101,8 +101,8 @@ class ReadyMove:
     def _acked_meanwhile(self) -> int:
         """Return how many messages consumers acked after the plan.
 
-        The cursor does not count acks of messages that an earlier act had skipped. An undo of that act brings back
-        fewer messages than planned, and the difference is the number of these acks.
+        Consumers may also have acked messages that an earlier act had skipped. The cursor does not count these acks.
+        But if this act undoes the earlier one, each of them leaves one message fewer than planned to deliver again.
         """
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:
@@ -120,9 +120,9 @@ def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
 
 
 def joint_complaint(parts: Sequence[Part], moves: Sequence[ReadyMove], whole: Mapping[str, Any]) -> str:
-    """Return why the plan of several partitions is refused, with the partition. Empty if the plan is still right.
+    """Return why the plan of several partitions is refused, and name a partition. Empty if the plan is still right.
 
-    The allowed drift is that of the whole act.
+    The partitions share the allowed drift of the whole act.
     """
     for part, move in zip(parts, moves, strict=True):
         if complaint := move.hard_complaint():

@@ -182,7 +182,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # No note if no message follows: the bookmark may have been at the end of the log, so that nothing was trimmed.
+    # If no message follows, add no note: the bookmark may have been at the end of the log, without a message.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, begins_at=position, notes=notes)

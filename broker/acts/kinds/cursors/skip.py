@@ -31,7 +31,7 @@ class SkipMessages:
 class Skip(CursorKind[SkipMessages]):
     """Skip the next N unacked messages. Consumers stay connected.
 
-    If the last of them is a chunk, the rest of its message is skipped too, if the message's end can be found.
+    If the last of them is a chunk of a message whose end can be found, the message's later chunks are skipped too.
     """
 
     name = "skip"

@@ -189,7 +189,7 @@ class _Work:
         return {"redriven_messages": self._redriven.total(), "targets": dict(self._redriven)}
 
     def _claim(self, found: Found) -> None:
-        """Make other redrives leave a message out until this redrive has acknowledged the message or has failed."""
+        """Reserve a message: other redrives skip it until this redrive has acknowledged it or has failed."""
         self._claimed.append(found)
         found.subscription.redriving |= {found.place}
 

@@ -1,4 +1,4 @@
-"""Estimate the messages that a policy change soon frees, expires or evicts."""
+"""Estimate which messages a policy change will soon free, expire or evict."""
 
 from __future__ import annotations
 

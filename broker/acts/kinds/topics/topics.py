@@ -91,7 +91,7 @@ class TerminateTopic(DirectKind[NoParameters]):
 
 
 class TruncateTopic(DirectKind[NoParameters]):
-    """Skip the messages that are stored when the act is planned, and free the ledgers that nothing needs then."""
+    """Skip the messages that are stored when the act is planned, then free the ledgers that nothing needs any more."""
 
     name = "truncate"
     summary = (
@@ -134,7 +134,7 @@ class TruncateTopic(DirectKind[NoParameters]):
 
 
 def _pinned(context: ActContext) -> dict[str, Position]:
-    """Return the position up to which the plan empties each topic. Empty while the act is being planned."""
+    """Return, by topic, the position up to which the plan skips messages; no topics while the act is being planned."""
     planned = context.act.plan or {}
     return {name: Position.parse(through) for name, through in planned.get("pinned", {}).items()}
 
