@@ -36,8 +36,9 @@ class DueEntry(NamedTuple):
 class DelayedEntries:
     """The delayed entries of one topic.
 
-    The near window has every waiting entry with a row in the table up to and including `horizon`; None = it has all of
-    them. When `needs_refill` is true, the caller reads the rows beyond the horizon from the table.
+    Of the waiting entries with a row in the table, the near window has those up to and including `horizon`. If
+    `horizon` is None, it has all of them. When `needs_refill` is true, the caller reads the rows beyond the horizon
+    from the table.
     """
 
     __slots__ = ("_is_refilling", "_late", "_near", "_unstored", "_window", "horizon", "waiting")
@@ -66,7 +67,7 @@ class DelayedEntries:
         return self.horizon is not None and not self._is_refilling and len(self._near) <= self._window // 2
 
     def load(self, ledger_id: int, entry_ids: Iterable[int]) -> None:
-        """Mark entries of one ledger that have rows in the table as waiting. Call this before any other method.
+        """Mark entries of one ledger as waiting. Each must have a row in the table. Call this before any other method.
 
         Then set `horizon` to a `DueEntry` before all rows, so that refills add the due times.
         """
@@ -135,7 +136,7 @@ class DelayedEntries:
         return None if nearest is None else nearest >> _DUE_SHIFT
 
     def released_through_ms(self, limit_ms: int) -> int:
-        """Return the latest due time, at most `limit_ms`, up to which no row's entry is waiting."""
+        """Return the latest time, at most `limit_ms`, by which no waiting entry with a row is due."""
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)

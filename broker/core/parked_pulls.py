@@ -68,7 +68,7 @@ class ParkedRequests(Generic[H]):
     def park(self, parked: H) -> int:
         """Park a request and return when to call `check`.
 
-        Look for messages before this call, without an await in between: otherwise one may arrive unnoticed.
+        Look for messages just before this call, and do not await between the two: a message could arrive unnoticed.
         """
         if not self._queues:  # nothing was parked, so no notification was missed
             self._last_full_check_ms = parked.parked_ms
@@ -94,7 +94,7 @@ class ParkedRequests(Generic[H]):
     ) -> list[H]:
         """Remove and return the requests of one queue for which a message has arrived, or whose time is over.
 
-        `newest_offset` is the queue's end; for a request that is not before it, `newest_again` reads the end again.
+        `newest_offset` is the queue's end. If a request's offset is not below it, `newest_again` reads the end again.
         `arrived(offset)` returns the properties of the new messages at and after `offset`. If `arrived` is None, every
         filter matches.
         """

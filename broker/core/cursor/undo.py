@@ -31,15 +31,15 @@ class OverlayRecorder:
 
         After the act, no consumer is sent such an entry, so an ack of it comes from a consumer that received it before.
         A batch that the act acked only in part does not count: its ack may come from a consumer that received only the
-        rest.
+        messages that the act did not ack.
         """
         return bool(self._passed.bits) and self._passed.has(*position)
 
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """Record an ack of an entry, except for the members in `remaining`.
 
-        `messages` is the number of messages in the entry, or 0 if it is no longer stored: then nothing is recorded. If
-        `remaining` is None, any number but 0 will do for a stored entry.
+        `messages` is the number of messages in the entry. Pass 0 if the entry is no longer stored: nothing is recorded.
+        If `remaining` is None, any number above 0 means that the entry is stored.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -107,8 +107,8 @@ def merge_undo(
 ) -> AckedSet:
     """Return the acks of a cursor after an undo: snapshot, overlay and later acks, merged one chunk at a time.
 
-    (`mark_delete`, `acked`) is the cursor's current state. Later acks are the acks in this state beyond
-    `act_mark_delete` that the act did not make. Raises IndexMissing. Does not change its arguments.
+    (`mark_delete`, `acked`) is the cursor's current state. The later acks are the acks in this state beyond
+    `act_mark_delete`, except those that the act made. Raises IndexMissing. Does not change its arguments.
     """
     before = AckChunks(snapshot.chunks)
     merged = AckChunks(snapshot.chunks)
@@ -133,7 +133,8 @@ def merge_undo(
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
     merged.dropped.clear()
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
-        # Messages that were unacked in the snapshot may have been trimmed. They count as acked, so count everything.
+        # Messages that were unacked in the snapshot may have been trimmed, and count as acked now. So count all acks,
+        # instead of adding to the totals of the snapshot.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
     # The totals of the snapshot, plus what was acked since.
     then = AckedSet(
@@ -157,7 +158,7 @@ def _merge(into: AckChunks, other: AckChunks) -> None:
 
 
 def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) -> None:
-    """Merge one batch: a member is unacked if it is unacked in both."""
+    """Merge one batch: a member stays unacked only if it is unacked both in `into` and in `left`."""
     if into.has(ledger_id, entry_id):
         return
     known = into.remaining(ledger_id, entry_id)

@@ -160,7 +160,7 @@ class Dispatcher(Protocol):
 
     @property
     def replays_unassigned(self) -> bool:
-        """Whether `assign` puts the entries left over into the replay set.
+        """Whether `assign` puts the entries that it does not assign into the replay set.
 
         If not, the caller sets the read position to the first of them.
         """
@@ -220,7 +220,7 @@ class Dispatcher(Protocol):
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Take `positions` back from a consumer that asks for redelivery; None = everything that is pending there.
+        """Take `positions` back from a consumer that asks for redelivery; None = everything pending at it.
 
         Returns True if the caller must set the read position to the entry after mark-delete. Returns False if the
         entries are in the replay set, or if the consumer is not active on Exclusive or Failover.
@@ -237,15 +237,15 @@ class Dispatcher(Protocol):
     ) -> int:
         """Record an ack that the cursor accepted, with `messages` newly acked. `completed`: the whole entry is acked.
 
-        Credits the consumer at which the entry is pending, whichever consumer acked. The search for it begins with
-        `consumer`. Returns the time of delivery, in Unix milliseconds; 0 = not known.
+        Credits the consumer at which the entry is pending, whichever consumer acked; `consumer` is checked first.
+        Returns the time of delivery, in Unix milliseconds; 0 = not known.
         """
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
         """Record a cumulative ack that the cursor accepted up to `position`, with `messages` newly acked.
 
-        Returns the times of delivery, as pairs of Unix milliseconds and messages, without messages whose time is not
-        known. Raises NotAllowed on Shared and Key_Shared.
+        Returns pairs of a time of delivery, in Unix milliseconds, and the number of messages delivered then. Leaves out
+        messages whose time is not known. Raises NotAllowed on Shared and Key_Shared.
         """
 
     def discard(self, position: Position) -> None:
@@ -279,7 +279,7 @@ class Dispatcher(Protocol):
 
 
 class ReadSizer:
-    """Estimates how many entries hold a number of messages, with a moving average: 0.9 old and 0.1 new."""
+    """Estimates how many entries to read for a number of messages. Uses a moving average: 0.9 old and 0.1 new."""
 
     __slots__ = ("average_messages", "max_read_entries")
 

@@ -18,7 +18,8 @@ class FailoverDispatcher(SingleActiveDispatcher):
     """The Failover dispatcher. It chooses a consumer at every join and leave.
 
     If the choice changes, no consumer receives anything for `delay_ms`; then `run_due` makes the chosen consumer
-    active. Entries that the old one acks during the wait are not sent again. Another change does not prolong the wait.
+    active. Entries that the old consumer acks during the wait are not sent again. Further changes during the wait do
+    not prolong it.
     """
 
     def __init__(

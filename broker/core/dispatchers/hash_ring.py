@@ -18,7 +18,7 @@ DEFAULT_POINTS: Final = 100  # per owner
 
 
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
-    """Return the consumer on whose stretch of the ring `key` falls. Only `key` and the names decide.
+    """Return the consumer that owns the place of `key` on the ring. The choice depends only on `key` and the names.
 
     Linear in the names: when a connection with many consumers ends, they leave one by one, and each leave needs a new
     choice. Raises ValueError if `names` is empty.
@@ -30,7 +30,7 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
     def first_point(name: str) -> tuple[bool, int, str]:
         points = _points_of_name(name)
         at = bisect_left(points, start)
-        # If the search goes round the ring, True sorts the name last.
+        # A name without a point at or after `start` sorts last (True): its search goes round the ring.
         return at == len(points), points[at % len(points)], name
 
     return names[min(map(first_point, names))[-1]]
@@ -46,7 +46,7 @@ class HashRing:
     """A `SlotSelector` for AUTO_SPLIT: each consumer has up to `points` points among the slots, computed from its name.
 
     A consumer that joins takes slots from the others, a consumer that leaves gives its slots to the others, and no
-    other slot moves. A number after the name, the lowest that is free, tells consumers with the same name apart.
+    other slot moves. The lowest free number is added to each name, so that equal names have different points.
     """
 
     def __init__(self, points: int = DEFAULT_POINTS) -> None:

@@ -59,7 +59,7 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    # Where entries of the slot are pending. If none are, or with `allow_out_of_order`, the owner of the slot.
+    # Entries of the slot are pending at this consumer. If none are, or with `allow_out_of_order`, it owns the slot.
     consumer: DispatchConsumer
     waiting_entries: int
     is_draining: bool  # the consumer no longer owns the slot
@@ -217,9 +217,10 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Return the queues to read from. The look-ahead limit applies to the queue ANYBODY.
+        """Return the queues to read from, and how many entries from each.
 
-        Its entries may turn out to belong to a consumer that cannot take them now.
+        The look-ahead limit applies to the queue ANYBODY, because its entries may turn out to belong to a consumer that
+        cannot take them now.
         """
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
@@ -258,8 +259,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
         """Return the consumer at which the earlier chunks of the message are pending, or None.
 
-        That consumer gets the other chunks too. If these chunks waited for the slot to drain, the consumer could never
-        ack the message.
+        That consumer gets the later chunks too. If they waited for the slot to drain, the consumer could never ack the
+        message.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
         if owner is None or (self._pending_at.get(slot) is not owner and not self.policy.allow_out_of_order):

@@ -35,8 +35,9 @@ class MultipleActiveDispatcher(ABC):
 
     An entry is pending at no more than one consumer. The replay set and the pending acks never overlap.
 
-    Entries that wait in the replay set for a consumer that cannot take them do not stop the other consumers: the
-    dispatcher reads new entries until `look_ahead` entries per consumer, or `max_look_ahead` in all, are waiting.
+    An entry may have to wait in the replay set, because its consumer cannot take it now. Meanwhile, the other consumers
+    get entries: the dispatcher reads new ones until `look_ahead` entries per consumer, or `max_look_ahead` in all, are
+    waiting.
     """
 
     kind: ClassVar[SubscriptionType]

@@ -1,4 +1,4 @@
-"""The replay set, in queues by the consumer that may get an entry, so that a read skips entries it cannot send."""
+"""The replay set. Entries that wait for the same consumer or slot are in one queue, so that a read can skip them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ReplayQueues:
     def pop_first(self, rooms: Iterable[tuple[int, int]], limit: int) -> list[Position]:
         """Remove and return the lowest positions of these queues, at most `limit`, ascending.
 
-        `rooms` pairs each queue with the most positions to take from it. O((queues + limit) log queues).
+        `rooms` has queues, each with the highest number of positions to take from it. O((queues + limit) log queues).
         """
         heads: list[tuple[Position, int, int]] = []
         for queue, room in rooms:

@@ -110,7 +110,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _pick(self) -> DispatchConsumer | None:
-        """Return the next available consumer in turn, of the best priority that has one; None if none is available."""
+        """Return the next consumer in turn, from the best priority with an available one; None if there is none."""
         for level in self._levels:
             consumers = level.consumers
             size = len(consumers)

@@ -246,8 +246,8 @@ class MessageIndex:
     def evict(self, keep_from: Position, max_chunks: int) -> int:
         """Evict the chunks that end before `keep_from`, then the least recently recorded ones, down to `max_chunks`.
 
-        Returns the number of evicted chunks. The most recently recorded chunk stays. During a load all chunks stay: a
-        move of a cursor that needs more than `max_chunks` would otherwise load them for ever.
+        Returns the number of evicted chunks. The most recently recorded chunk stays. During a load all chunks stay. If
+        they did not, a cursor move that needs more than `max_chunks` would load them again and again.
         """
         if self.loads:
             return 0

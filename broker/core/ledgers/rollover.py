@@ -1,4 +1,4 @@
-"""Rollover: when a ledger is full, so that the next append needs a new one."""
+"""Rollover: decide when a ledger is full, so that the next append needs a new one."""
 
 from __future__ import annotations
 

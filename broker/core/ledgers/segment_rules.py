@@ -9,7 +9,7 @@ __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
 MAX_SEGMENTS = 64  # with more segments, PostgreSQL takes a long time to plan each query over the views
 _CROWDED = 48  # from this many segments on, segments grow larger, and copying may free less
-_DOUBLES_EVERY = 4  # segments from one doubling of the limits to the next
+_DOUBLES_EVERY = 4  # beyond `_CROWDED`, this many more segments double the limits once more
 _MOSTLY_DEAD = 4  # usually, copying one byte must free at least three
 
 
@@ -36,8 +36,8 @@ def closing_factor(segments: int) -> int:
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
     """Return the segment whose ledgers to copy out next, or None. A segment with an open ledger has to wait.
 
-    Usually at least three quarters of the segment must be dead, which means no longer needed. If there are many
-    segments, half is enough for the segment with the least to copy.
+    At least three quarters of the segment must be dead, which means no longer needed. If no segment qualifies and there
+    are many segments, return the one with the least to copy, if at least half of it is dead.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(

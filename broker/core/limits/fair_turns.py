@@ -52,7 +52,7 @@ class FairTurns:
         self._visits = len(self._line)
 
     def next(self) -> Share | None:
-        """Remove from the line the next connection that may work, and return it; None if no other may work.
+        """Return the next connection that may work, and remove it from the line; None if there is none in this turn.
 
         The connection need not begin immediately.
         """

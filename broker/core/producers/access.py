@@ -50,9 +50,9 @@ def admission(
     about to, and `waiting` is the number waiting for exclusive access. `topic_epoch` changes with each new exclusive
     producer (None = there was none). `known_epoch` is the epoch that the client says it got when it was last connected.
 
-    Raises ProducerBusy if a Shared producer finds one with exclusive access or waiting for it. Raises ProducerFenced if
-    an Exclusive producer finds any other, or if a producer that would get the topic to itself comes back with an epoch
-    that is not the topic's: it lost the topic meanwhile.
+    Raises ProducerBusy if a Shared producer finds a producer that has exclusive access or waits for it. Raises
+    ProducerFenced if an Exclusive producer finds any other producer. Also raises ProducerFenced if a producer would get
+    the topic to itself, but its `known_epoch` is not the topic's: it has lost the topic since it was last connected.
     """
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:

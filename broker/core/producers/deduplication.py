@@ -1,7 +1,7 @@
 """Deduplication: recognise messages that are stored or being stored, by the highest sequence id of each producer name.
 
-Pulsar checks only the last chunk of a large message. Vela also recognises other chunks that are sent again after a
-reconnection. If a message is not complete, its first chunk starts it again.
+Pulsar checks only the last chunk of a large message. Vela also recognises earlier chunks that a client sends again
+after a reconnection. If a client sends the first chunk of an incomplete message again, the message starts again.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
 _MOST_COMPARISONS: Final = 50_000  # of types and fields of two definitions; they take about 0.3 s
-_MOST_NAME: Final = 100  # characters of a field's name in a reason, which names each field on the way
+_MOST_NAME: Final = 100  # characters of each field's name in a reason, which names all fields on the path
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # comparing this many symbols takes as long as comparing two types
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
@@ -164,7 +164,7 @@ class _Pair:
     """A reader and a writer.
 
     Records may contain themselves, so this class remembers the result of each pair of records. The number of
-    comparisons is limited: each type of a union may have to be compared with each type of another.
+    comparisons is limited: each type of one union may have to be compared with each type of the other union.
     """
 
     __slots__ = ("compared", "left", "reader", "writer")
@@ -263,7 +263,7 @@ def _record_mismatch(
         compared[key] = None  # compatible until proven otherwise, because a record may contain itself
         why = _field_mismatch(pair, reader, writer, where)
         if why is not None:
-            # Forget the pairs that were found compatible meanwhile: they may rest on this one.
+            # Forget the pairs found compatible meanwhile: their results may depend on this pair, which is incompatible.
             since = [compared.popitem() for _ in range(len(compared) - before)]
             compared.update(each for each in since if each[1] is not None)
         compared[key] = why

@@ -11,19 +11,20 @@ from broker.core.position import Position
 __all__ = ["DeliveryTimes"]
 
 _MOST: Final = 128  # runs
-_PARTS: Final = 32  # of the span, when runs are joined
+_PARTS: Final = 32  # a joined run covers less than one of these parts of the span
 
 
 class DeliveryTimes:
-    """Runs of entries, each delivered in one time interval, in order, until their messages are acked.
+    """Remembers runs of entries, and the times of the first and the last delivery in each run.
 
-    At most 128 runs are remembered. When there are more, neighbours are joined whose deliveries lie less than 1/32 of
-    the span apart, and get the time of the latest. The span is at most the time from the delivery of the oldest unacked
-    message to the newest delivery. So a reported time is never before the delivery, and it is after it by less than
-    1/32 of the longest such time while the message was unacked.
+    The oldest runs are forgotten when all their messages are acked. At most 128 runs are remembered. When there are
+    more, neighbouring runs are joined if their deliveries lie less than 1/32 of the span apart. The span is at most the
+    time from the delivery of the oldest unacked message to the newest delivery. All entries of a run are reported with
+    the time of its last delivery. So a reported time is never before the delivery. It is after the delivery by less
+    than 1/32 of the longest span while the message was unacked.
 
-    Joining leaves at most 66 runs, because two runs that cannot be joined cover at least 1/32 of the span. So 128 runs
-    are looked at once in 62 deliveries at most.
+    Joining leaves at most 66 runs, because two neighbours that are not joined cover at least 1/32 of the span. So at
+    most one delivery in 62 has to look at all 128 runs.
     """
 
     __slots__ = ("_delivered_ms", "_first_ms", "_last", "_messages")
@@ -56,7 +57,7 @@ class DeliveryTimes:
 
     def _join(self) -> None:
         runs = list(zip(self._last, self._first_ms, self._delivered_ms, self._messages, strict=True))
-        # The first run has an unacked message, which may be its last one.
+        # The first run has an unacked message, perhaps only its last one. So the span begins at its last delivery.
         span_ms = self._delivered_ms[-1] - self._delivered_ms[0]
         self.clear()
         for last, first_ms, delivered_ms, messages in runs:
@@ -76,7 +77,7 @@ class DeliveryTimes:
     def acked(self, position: Position, messages: int) -> int:
         """Subtract acked messages of the entry at `position`.
 
-        Return when the entry was delivered, in Unix ms, within the error that the class names; 0 = not known.
+        Return when the entry was delivered, in Unix ms, as exactly as the class says; 0 = not known.
         """
         at = bisect_left(self._last, position)
         if at == len(self._last):
@@ -90,8 +91,8 @@ class DeliveryTimes:
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
         """Subtract `messages`, the oldest first, up to the run of `position`.
 
-        Return when the messages were delivered, as pairs of Unix ms and messages, within the error that the class
-        names, without those of unknown time.
+        Return pairs: a time of delivery in Unix ms, as exact as the class says, and the number of messages delivered
+        then. Messages whose time is not known are left out.
         """
         at = bisect_left(self._last, position)
         if at == len(self._last):  # beyond every run, so all are acked

@@ -32,7 +32,7 @@ class Sample(NamedTuple):
 
     now_ms: int
     ready_messages: int  # published since the topic began, without those whose delivery time is in the future
-    # Acked, or passed by a move, since the topic began; without those that expired since the topic was loaded.
+    # Acked, or passed by a move, since the topic began. Messages that expired since the topic was loaded do not count.
     acked_messages: int
     waiting_messages: int  # not acked, and the delivery time is not in the future
     cursor_version: int  # rises when an act or a client moves the cursor; acks do not change it

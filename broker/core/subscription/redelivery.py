@@ -100,7 +100,7 @@ class RedeliveryCounts:
                 self.increment(position)
 
     def nobody_left(self) -> None:
-        """Forget the counts, except with `every_send`: the last consumer has left, or the first one joins."""
+        """Forget the counts, because the last consumer left or the first one joins. Keep them with `every_send`."""
         if not self._every_send:
             self._counts.clear()
 

@@ -24,11 +24,11 @@ _STUCK_AFTER_MS: Final = 30_000
 _IDLE_AFTER_MS: Final = 60_000
 _LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS  # between two messages of one flow
 _FEW_MESSAGES: Final = 10
-_CAUGHT_UP_S: Final = 1  # seconds of flow: a subscription has caught up if no more than this waits
+_CAUGHT_UP_S: Final = 1  # seconds of flow: a subscription that lags by at most this has caught up
 _NOTABLE_S: Final = 10  # seconds of flow: a smaller change is noise
-_MOST_NOTABLE_S: Final = 60  # the limit if acks come in large batches
+_MOST_NOTABLE_S: Final = 60  # seconds of flow: a larger change is never noise, however acks are batched
 _LEAST_STAY_MS: Final = 30_000
-_STAYS: Final = 3  # falling behind and draining stay this many times as long as the change took
+_STAYS: Final = 3  # falling behind and draining last this many times as long as the change before them
 # An anchor, the lowest or highest number of waiting messages since the last notable change, is forgotten after this.
 _FORGET_ANCHOR_MS: Final = 3_600_000
 _LOOK_MS: Final = 1_000  # between two samples while anything happens
@@ -223,7 +223,7 @@ class Standing:
     # -- changes since the last sample ---------------------------------------------------------------------------
 
     def _rest(self, sample: Sample) -> None:
-        """If nothing waited at the last sample, add a sample for the time since then, in which no sample was due."""
+        """If nothing waited at the last sample, no sample was due since then: add one for that time."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
             self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))

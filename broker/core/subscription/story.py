@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-# Rows of one subscription in one round, which lasts until the writer takes the rows: other subscriptions need room too.
+# The limit on the rows of one subscription in one round, because other subscriptions need room too. A round ends when
+# the writer takes the rows.
 MOST_ROWS: Final = 2_000
 _MOST_SENT: Final = 1_000  # runs of deliveries that an Exclusive or Failover subscription remembers
 _GROWS_MS: Final = 1_000  # how long such a run may grow
@@ -86,8 +87,8 @@ _BROKER: Final = _Broker()
 class DeliveryStory:
     """The recorder of one subscription. `subscription_id` is None for a reader's cursor, for which nothing is recorded.
 
-    In the mode `redelivered`, an entry's rows usually begin with the delivery from which it first comes back. Until one
-    comes back, a delivery or an ack costs one check of `watches_deliveries` or `watches_acks`. On Exclusive and
+    In the mode `redelivered`, an entry's rows usually begin with the delivery from which it first comes back. Until an
+    entry comes back, a delivery or an ack costs one check of `watches_deliveries` or `watches_acks`. On Exclusive and
     Failover, each write is also remembered.
     """
 
@@ -279,7 +280,7 @@ class DeliveryStory:
         self._note(event, consumer, *_span(position), now_ms, detail=topic)
 
     def moved(self, mark_delete: Position) -> None:
-        """Note that the cursor was moved: forget what it passed, and let no row grow."""
+        """Note that the cursor was moved: forget the entries that it passed, and let the rows grow no further."""
         self._growing.clear()
         self._again.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
         self._forget_sent_through(mark_delete)
@@ -402,7 +403,7 @@ def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent
 
 
 def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
-    """Yield the entries of these ascending runs that are not wholly acked, as runs."""
+    """Yield those entries of `runs` that are not wholly acked, as runs. `runs` must ascend."""
     mark_delete = cursor.mark_delete
     holes = cursor.holes(sys.maxsize) if cursor.has_holes else iter(())
     hole = next(holes, None)
