@@ -103,7 +103,7 @@ class InsightHour(models.Model):
     top_keys = models.JSONField()  # [{"key", "messages", "bytes"}], at most 10
     # Dead letters among the messages, by where they came from: [{"topic", "subscription", "messages"}], at most 10.
     letters = models.JSONField()
-    # [{"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}]
+    # Each subscription is {"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}.
     subscriptions = models.JSONField()
     # Messages delivered often and not acked: [{"subscription", "id", "count"}]. Empty unless computed within this hour.
     poison = models.JSONField()
