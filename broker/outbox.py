@@ -109,7 +109,7 @@ async def apublish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """Call `publish` from asynchronous code, in the thread of Django's other database work."""
+    """Call `publish` from asynchronous code. It runs in the thread that Django uses for database work."""
     await sync_to_async(publish)(
         topic,
         payload,

@@ -45,7 +45,7 @@ class AppendBatch:
     since_s: float = 0.0
     # True once the server has locked the owner's row and copies this batch's rows: the next batch can be copied too.
     can_be_followed: bool = False
-    turn: asyncio.Future[bool] | None = None  # of a batch that follows another: whether it may commit
+    turn: asyncio.Future[bool] | None = None  # whether a batch that follows another one may commit
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
         """Return each producer's receipts in the order of its sends, and their totals as [messages, bytes]."""
@@ -151,7 +151,7 @@ class TopicLog:
         self.listener.given_up(error)
 
     def refuse(self, error: BrokerError) -> None:
-        """Refuse the sends that wait or are in flight, which are known not to be stored."""
+        """Refuse the sends that wait or are in flight. Call this only if they are known not to be stored."""
         sends = self.unanswered()
         self._call_off()
         self.in_flight = None
@@ -190,9 +190,9 @@ class TopicLog:
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Give the next sends their positions and return them as a batch.
 
-        If no batch is in flight, this one now is. Otherwise it follows that batch: its ids come next, and it may commit
-        only after its `turn` is true. It stays until `committed`, `give_back` or `refuse`. Its last entry may exceed
-        `max_bytes`. Raises ValueError if no ledger is open or a batch follows already.
+        If no batch is in flight, the new batch now is. Otherwise it follows the batch in flight: it gets the next ids,
+        and may commit only after its `turn` is true. The log keeps a batch until `committed`, `give_back` or `refuse`.
+        The last entry may exceed `max_bytes`. Raises ValueError if no ledger is open or a batch follows already.
         """
         ledger = self.ledgers.open_ledger()
         if ledger is None or self.following is not None:
@@ -250,7 +250,7 @@ class TopicLog:
     def committed(self, batch: AppendBatch) -> None:
         """Add a durable batch to the log, so that it can be delivered.
 
-        A batch that follows is then in flight. If it has waited too long, its sends go back into the queue instead.
+        If a batch follows, it is in flight now. If it waited too long, its sends return to the queue instead.
         """
         self.in_flight = None
         following, self.following = self.following, None
@@ -279,7 +279,7 @@ class TopicLog:
         self._cache.add(self.cached, entries)
 
     def give_back(self, batch: AppendBatch) -> None:
-        """Put the sends of a batch that was not stored back into the queue, with those of the batch that follows."""
+        """Return the sends of an unstored batch to the queue, and those of the batch that follows it."""
         following = self._call_off()
         if following is not None:
             self._requeue(following)
@@ -288,7 +288,7 @@ class TopicLog:
             self._requeue(batch)
 
     def take_back_following(self) -> None:
-        """Put the sends of the batch that follows back into the queue. That batch does not commit."""
+        """Return the sends of the following batch to the queue. That batch does not commit."""
         if self.following is not None:
             self.give_back(self.following)
 
@@ -322,7 +322,7 @@ class TopicLog:
     def _record(self, run: list[StoredEntry]) -> None:
         """Record the cumulative counts of consecutive entries and of the entry before them.
 
-        The index subtracts the counts of the entry before from those of the first entry, to get the first entry's own.
+        To get the first entry's own counts, the index subtracts the counts of the entry before it.
         """
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]
@@ -349,12 +349,12 @@ class TopicLog:
         return dropped
 
     def oldest_cached(self) -> Position | None:
-        """Return roughly the oldest entry in memory: the one cached first of the oldest cached ledger; None if none."""
+        """Return roughly the oldest entry in memory: the first one cached of the oldest cached ledger; None if none."""
         ledger_id = min((each for each, entries in self.cached.items() if entries), default=None)
         return None if ledger_id is None else Position(ledger_id, next(iter(self.cached[ledger_id])))
 
     def offloaded(self, ledger_id: int, name: str) -> None:
-        """Read a sealed ledger from its file from now on. No effect if the ledger was trimmed meanwhile."""
+        """From now on, read a sealed ledger from its file. No effect if the ledger was trimmed meanwhile."""
         if self.segments.pop(ledger_id, None) is not None:
             self.files[ledger_id] = name
 

@@ -2,8 +2,8 @@
 
 While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once, without waiting for a
 timer. At most one commit is in flight per topic, so receipts cannot overtake each other. With two lanes, the server's
-fsync of one statement overlaps with the next statement. A third lane follows a topic that publishes much: it copies the
-topic's next rows during a commit, and commits them afterwards. Otherwise one topic alone would leave the server idle
+fsync of one statement overlaps with the next statement. A third lane follows a busy topic: it copies the topic's next
+rows during a commit, and commits them afterwards. Without this lane, a single busy topic would leave the server idle
 while its commits are synced and answered.
 
 No failure leaves a topic with a batch in flight. After an unknown outcome the writer advances the epochs and reads the
@@ -86,13 +86,13 @@ class Writer:
             if log.needs_ledger(now_ms, self._segments.open_id):
                 full = self._ready.take_full(self._segments.open_id, now_ms, most=MAX_ROLLS - 1)
                 await self._roll([log, *full], now_ms)
-        except Exception as error:  # no append has been sent
+        except Exception as error:  # safe to refuse the sends: no append has begun
             self._refuse(log, error)
             return
         finally:
             log.is_taken = False
         if not log.is_open or not log.has_sends():
-            return  # closed, paused or emptied while the lane connected or the ledger was being opened
+            return  # the log was closed, paused or emptied while the lane connected or opened the ledger
         if log.needs_ledger(now_ms, self._segments.open_id):
             self.submit(log)  # its sends were refused and new sends came, or the segment was closed
             return
@@ -110,7 +110,7 @@ class Writer:
             self._wait_for_commit(log)
 
     def _wait_for_commit(self, log: TopicLog) -> None:
-        """Take back the batch that follows, and copy no other before the one in flight is committed."""
+        """Take back the following batch. Copy no further batch until the batch in flight is committed."""
         log.take_back_following()
         if log.in_flight is not None:
             log.in_flight.can_be_followed = False
@@ -137,7 +137,7 @@ class Writer:
                 self._resubmit(log)
 
     def _gather(self, first: TopicLog, now_ms: int) -> dict[TopicLog, AppendBatch]:
-        """Take batches from `first` and other topics ready for the same segment, up to one statement's size."""
+        """Take batches from `first` and from topics ready for the same segment, up to one statement's size."""
         segment_id = first.open_segment_id or self._segments.open_id
         batches: dict[TopicLog, AppendBatch] = {}
         entries = size_bytes = 0
@@ -287,7 +287,7 @@ class Writer:
     async def _store_one_by_one(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
-        """Refuse a single batch, or store each of several alone: a failure affects only the topic that causes it."""
+        """Refuse a single batch. Store several one by one, so that a failure affects only the topic that causes it."""
         if len(batches) == 1:
             self._refuse(next(iter(batches)), error)
             return
@@ -310,8 +310,8 @@ class Writer:
     ) -> dict[TopicLog, AppendBatch]:
         """Settle the batches that a statement of unknown outcome stored, and return those that it did not store.
 
-        Advances the epochs first, which waits until the old statement has ended, so the answer cannot change. Fences a
-        log if another broker took it, or if the outcome stays unknown.
+        Advances the epochs first. This waits until the old statement has ended; after that, its outcome cannot change.
+        Fences a log if another broker took it, or if the outcome stays unknown.
         """
         self.unknown_outcomes += 1
         await lane.close()
@@ -354,5 +354,5 @@ class Writer:
 
 
 def _in_flight(batches: dict[TopicLog, AppendBatch]) -> dict[TopicLog, AppendBatch]:
-    """Return those of the batches that are still in flight. A log may have another batch in flight now."""
+    """Return the batches that are still in flight. Instead of its batch, a log may have a newer one in flight."""
     return {log: batch for log, batch in batches.items() if log.is_open and log.in_flight is batch}

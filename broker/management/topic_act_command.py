@@ -13,7 +13,7 @@ __all__ = ["TopicActCommand", "is_namespace"]
 
 
 def is_namespace(text: str) -> bool:
-    """Return whether a name is `tenant/namespace`: a topic's name has no slash, two, or a domain in front."""
+    """Return whether a name is `tenant/namespace`. A topic's name has no slash, two slashes, or a domain in front."""
     return text.count("/") == 1
 
 

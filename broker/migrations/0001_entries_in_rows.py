@@ -2,8 +2,8 @@
 
 Those are functions, triggers, UNLOGGED tables, views and a first segment.
 
-The first migration of earlier checkouts has another name, so Vela refuses their databases and names the migration that
-it does not know.
+In earlier checkouts the first migration had a name that this version does not know. Vela refuses the databases of those
+checkouts, and the error names that migration.
 
 This file has over 400 lines, because a migration that databases have applied is never split.
 """

@@ -1,8 +1,8 @@
-"""The broker's tables in PostgreSQL, one class for each. For the tables of segments there is one view, `Entry`.
+"""The broker's tables in PostgreSQL, one class for each. The tables of segments share one, `Entry`, which reads a view.
 
-The broker reads and writes these tables through broker/storage/sql. Tests, and code such as that for tokens and alert
-rules, use the ORM; the path of a message never does. Times that the broker computes with are milliseconds since 1970
-(`…_ms`); the others are `timestamptz`.
+The broker reads and writes these tables through broker/storage/sql. Tests use the ORM, and so does code such as that
+for tokens and alert rules. Code that handles messages never uses the ORM. Times that the broker computes with are
+milliseconds since 1970 (`…_ms`); all other times are `timestamptz`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ __all__ = ["AccessToken", "GrantedPermission"]
 
 
 class GrantedPermission(models.Model):
-    """One permission of one role, on the last of tenant, namespace, topic and subscription that is not empty."""
+    """One permission of one role. It applies to the last non-empty one of tenant, namespace, topic and subscription."""
 
     pk = models.CompositePrimaryKey("tenant", "namespace", "topic", "subscription", "role", "permission")
     tenant = models.TextField()

@@ -45,7 +45,7 @@ class Act(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")  # why it was refused, failed or expired
-    progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before it
+    progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before the send
     message = models.BinaryField(null=True)  # the entry that a publish stores; NULL once the act has ended
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
@@ -54,7 +54,7 @@ class Act(models.Model):
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
     acked_since = models.BinaryField(null=True)  # acks of entries that the act passed, while it can be undone
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # The whole act, if this act is its part on one of several partitions. The unique constraint serves as the index.
+    # The act on several partitions that this act is a part of; NULL = none. The unique constraint serves as the index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

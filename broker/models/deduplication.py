@@ -10,7 +10,7 @@ __all__ = ["DeduplicatedProducer", "Deduplication"]
 
 
 class Deduplication(models.Model):
-    """The position up to which a topic's deduplication rows cover its log. A new owner reads the rest of the log."""
+    """The position up to which a topic's deduplication rows cover its log. A new owner reads the newer entries."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     ledger_id = models.BigIntegerField()

@@ -44,13 +44,13 @@ class PipelineRun(models.Model):
         CANCELLED = "cancelled"
 
     job = models.CharField(max_length=32)
-    # The topic, and the options that separate runs of one job: at most one run of a job and subject waits or runs.
+    # The topic and some options: see `Job.subject`. At most one run of the same job and subject waits or runs.
     subject = models.TextField()
     topic_name = models.TextField()  # kept after the topic is deleted
     options = models.JSONField()
     # Identifies what the run writes. A run that continues another run has the same id.
     write_id = models.TextField(default="")
-    pinned = models.JSONField(default=dict)  # values that a run uses again if it continues this run
+    pinned = models.JSONField(default=dict)  # a run that continues this run uses these values again
     state = models.CharField(max_length=16, choices=State)
     stages = models.JSONField(default=list)  # [{"name", "done", "of", "began_ms"}]
     result = models.JSONField(null=True)
@@ -103,7 +103,7 @@ class InsightHour(models.Model):
     top_keys = models.JSONField()  # [{"key", "messages", "bytes"}], at most 10
     # Dead letters among the messages, by where they came from: [{"topic", "subscription", "messages"}], at most 10.
     letters = models.JSONField()
-    # Each is {"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}.
+    # Each subscription is {"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}.
     subscriptions = models.JSONField()
     # Messages delivered often and not acked: [{"subscription", "id", "count"}]. Empty unless computed within this hour.
     poison = models.JSONField()

@@ -73,7 +73,7 @@ class Topic(models.Model):
 
 
 class TopicOwner(models.Model):
-    """The fence: a write to a topic's log or cursors locks this row FOR SHARE; it stores nothing under an old epoch."""
+    """The fence: a write to a topic's log or cursors locks this row FOR SHARE and stores nothing under an old epoch."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     owner_epoch = models.BigIntegerField(default=0)

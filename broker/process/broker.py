@@ -453,7 +453,7 @@ class Broker:
         return await self._requests.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Return this broker's URLs for clients without TLS and for clients with TLS. It serves every topic."""
+        """Return the URLs for clients without TLS and for clients with TLS. They are the same for every topic."""
         return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
@@ -540,9 +540,9 @@ class Broker:
         self.topic_lists.all_changed()
 
     def _report_anew(self) -> None:
-        """Report every topic and subscription: a sweep may have deleted the rows about their clients, or may soon.
+        """Report every topic and subscription: a sweep may have deleted the rows about their clients, or may do so.
 
-        It deletes all such rows while the heartbeat is silent, and old rows of an earlier owner epoch.
+        A sweep deletes all such rows while the heartbeat is silent, and old rows of an earlier owner epoch.
         """
         self.reporter.report_anew(self.topics.all())
 

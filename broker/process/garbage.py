@@ -3,12 +3,13 @@
 Reference counts free nearly every object at once. The collector frees cycles, such as those of a lost connection, and
 visits every object to find them. The entry cache alone has a hundred thousand objects, so a collection of all objects
 stops the broker for 50 ms, and with 10,000 topics and their clients for 0.8 s. By default, Python makes such a
-collection every few seconds while a producer sends at full speed. So the broker lets Python collect only young objects,
-and does the rest itself, but seldom: the longer a collection took, the longer the broker waits before the next one. If
-memory grows, the broker waits less.
+collection every few seconds while a producer sends at full speed. Therefore the broker lets Python collect only young
+objects, and makes the full collections itself, but seldom: the longer a collection took, the longer the broker waits
+before the next one. If memory grows, the broker waits less.
 
-Most collections visit only what is new: whatever survives one is put aside (`gc.freeze`), because it will probably stay
-alive. Cycles that become garbage later are found when all objects are collected, which happens much less often.
+Most full collections visit only new objects: the broker puts the objects that survive a collection aside (`gc.freeze`),
+because they will probably stay alive. It finds cycles that become garbage later when it collects all objects, which it
+does much less often.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class _Kind:
         self._ended_s, self._peak_then = now_s, peak_bytes
 
     def is_due(self, now_s: float, peak_bytes: int) -> bool:
-        """Return whether enough time has passed, or less time if memory has grown."""
+        """Return whether the next collection is due. If memory has grown, it is due earlier."""
         since_s = now_s - self._ended_s
         if since_s >= max(self._at_least_s, self._share * self.took_s):
             return True

@@ -28,7 +28,7 @@ class Heartbeat:
     ) -> None:
         """`may_store` is false while the broker lock is lost; `on_late` is called after a gap of `SILENT_S` or more.
 
-        A sweep may have deleted the sessions in such a gap.
+        In such a gap a sweep may have deleted the sessions.
         """
         self._pool = pool
         self._may_store = may_store

@@ -162,7 +162,7 @@ class Ownership:
         for each in logs:
             if each not in kept:
                 each.fence("another broker took the topic while the lock was lost")
-        # Listen last: this also shows that the lock's connection has outlived the advance.
+        # Listen last: this also shows that the lock's connection was not lost while the epochs advanced.
         await self._listen(connection)
         self._backends = {connection.info.backend_pid}
         self.is_held = True

@@ -24,16 +24,16 @@ __all__ = ["ProducerAccess"]
 
 logger = logging.getLogger(__name__)
 
-# A newcomer in one of these modes first asks whether a producer in its way is alive. A newcomer in the mode
-# EXCLUSIVE_WITH_FENCING need not ask: it closes all other producers.
+# Before the broker admits a newcomer in one of these modes, it asks whether the producer in the way is alive. For the
+# mode EXCLUSIVE_WITH_FENCING it need not ask, because it closes all other producers.
 _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIVE)
 
 
 class ProducerAccess:
     """Admits, queues and fences producers. `producers` maps names to attached producers.
 
-    Before a producer may send, `prepare` is called. If the producer is exclusive, `store_epoch` is called first, with
-    its topic epoch.
+    For an exclusive producer, calls `store_epoch` with its topic epoch. Then, for every producer, calls `prepare`. Only
+    after that may the producer send.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class ProducerAccess:
                     " another name"
                 )
             else:
-                return  # the access mode decides
+                return  # `admission` decides by the access mode
 
     def _in_the_way_of(self, producer: Producer) -> Producer | None:
-        """Return the producer of the same name, or else one that is about to get exclusive access.
+        """Return the producer of the same name. If there is none, return one that is about to get exclusive access.
 
         The client of the latter may have given up: while the database is away, opening takes longer than clients wait.
         """
@@ -128,7 +128,7 @@ class ProducerAccess:
         return None if self._exclusive.is_ready else self._exclusive
 
     def _comes_back(self, producer: Producer, other: Producer) -> bool:
-        """Return whether a newcomer is the exclusive producer itself, whose client has connected again.
+        """Return whether the client of the exclusive producer has connected again and opened `producer`.
 
         Only that client knows the epoch. The broker may not have noticed the loss of the old connection, because it
         does not read from a connection to which it owes many receipts.

@@ -68,7 +68,7 @@ class TopicDeduplication:
     def admit(self, producer: Producer, request: SendRequest) -> bool:
         """Return whether to store a send.
 
-        A send that must not be stored repeats an earlier one. It gets a receipt when the earlier send is stored and all
+        If False, the send repeats an earlier one. The repeat gets a receipt when the earlier send is stored and all
         sends before the repeat have their receipts.
         """
         if not self.is_enabled or not producer.is_deduplicated:
@@ -91,7 +91,7 @@ class TopicDeduplication:
                 self._filter.admit(producer.name, self._mark(producer, request))
 
     def take_waiting(self, earlier: TopicDeduplication) -> None:
-        """Take over the repeats that `earlier` has not answered: deduplication was switched off and soon on again."""
+        """Take over the repeats that `earlier` has not answered: deduplication was off for a short time only."""
         self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
@@ -134,7 +134,7 @@ class TopicDeduplication:
         self._settled.set()
 
     def close(self) -> None:
-        """Let the calls of `last_sequence_id` that still wait return: the topic is leaving memory."""
+        """End the waiting calls of `last_sequence_id`, because the topic is leaving memory."""
         self._is_closed = True
         self._settled.set()
 

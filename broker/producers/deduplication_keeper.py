@@ -73,7 +73,7 @@ class DeduplicationKeeper:
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
         """Build the state of a topic that was just taken over, from the stored rows and the newer entries.
 
-        Raises GapInLog if one of these entries is missing, and the other errors of a failed read.
+        Raises GapInLog if one of these entries is missing, and other errors if a read fails.
         """
         through, rows = await repeat_until_done(
             self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"

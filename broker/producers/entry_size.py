@@ -9,7 +9,7 @@ from vela.wire.entry import FRAME_PADDING_BYTES
 
 __all__ = ["check_entry_size"]
 
-_DELIVERY_BYTES: Final = 128  # more than a frame adds to the entry that it delivers
+_DELIVERY_BYTES: Final = 128  # a frame adds fewer bytes than this to its entry
 
 
 def check_entry_size(size_bytes: int, *, max_message_bytes: int) -> None:

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_PENDING: Final = 500  # entries without a receipt; further sends wait
-REOPEN_S: Final = 30.0  # how long an opening is tried again, for example while the topic is moving
+REOPEN_S: Final = 30.0  # how long a failed opening is repeated, for example while the topic is moving
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
 _IDENTITY = ClientIdentity(address="broker", client_version="", face=INTERNAL_FACE)
@@ -156,9 +156,9 @@ class InternalProducer:
         deliver_at_ms: int = 0,
         schema_version: bytes = b"",
     ) -> Receipt:
-        """Encode one message under this producer's name and append it as one entry; otherwise like `send`.
+        """Encode one message under this producer's name and append it as one entry. Otherwise works like `send`.
 
-        If no frame has room for the entry, compress it: the message may be from an entry that was compressed. Raises
+        If the entry is too large for a frame, compress it: the message may have come from a compressed entry. Raises
         MessageTooLarge if it is still too large. `max_message_bytes` is the broker's limit for a payload.
         """
 
@@ -330,5 +330,5 @@ class _Lane(AwaitedSends):
         self._give_up(error)
 
     async def is_alive(self) -> bool:
-        """Return whether this producer is still in use. Called when another wants its name or exclusive access."""
+        """Return whether this producer is in use. Called when another producer wants its name or exclusive access."""
         return not self._is_closed

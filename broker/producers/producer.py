@@ -119,7 +119,7 @@ class Producer:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every send has its answer, or the topic is closed. Loading it again fences its sends in flight."""
+        """Whether every send has its answer, or the topic is closed: its next load fences the sends in flight."""
         return self._pending <= 0 or not self._topic.is_open
 
     @property

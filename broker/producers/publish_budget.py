@@ -3,7 +3,7 @@
 Each connection has its own limit, but thousands of connections together could still fill the memory while the database
 is slow. Above the limit on the sum, the broker stops reading from connections that publish, and keeps reading from
 connections that only consume. It reads from all of them again when answers have brought the sum down to half of the
-limit. The broker can give these answers without reading more from the clients, so it always reads again.
+limit. The broker needs nothing more from the clients to give these answers, so it always resumes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A topic's publish rate: when sends exceed it, the broker stops reading from their producers until it allows more.
+"""Limit a topic's publish rate: when sends exceed it, stop reading from their producers until the rate allows more.
 
 Sends that the broker has already read are not refused. As in Pulsar, the broker stops reading from the producer's whole
 connection, so the other producers on that connection stop too. Connections that send only to other topics continue.
@@ -41,7 +41,7 @@ class PublishLimit:
     def of(
         cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
     ) -> PublishLimit | None:
-        """Return the limit in these policies, or None. It keeps the count of `replaces`, whose producers resume."""
+        """Return the limit in these policies, or None. Resumes the producers of `replaces`, and keeps its count."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
         if replaces is not None:
             replaces.release()

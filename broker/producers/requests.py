@@ -41,7 +41,7 @@ class ProducerRequest:
     def require_deduplication(self, *, is_on: bool) -> None:
         """Raise NotAllowed if the topic does not deduplicate and the producer's property `vela.requires` asks for it.
 
-        So the client knows before its first message that repeats would be stored twice.
+        This tells the client before its first message that repeats would be stored twice.
         """
         if not is_on and self.properties.get("vela.requires") == "deduplication":
             raise NotAllowed(
@@ -62,7 +62,8 @@ class ProducerSink(Protocol):
         """Tell the client that the broker closed the producer. No answer to an earlier send follows."""
 
     async def is_alive(self) -> bool:
-        """Return whether the client still uses this producer. Called when another wants its name or exclusive access.
+        """Return whether the client still uses this producer.
 
-        A door that can ping its client waits at most 5 s for the answer.
+        Called when another producer wants its name or exclusive access. A door that can ping its client waits at most
+        5 s for the answer.
         """

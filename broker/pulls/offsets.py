@@ -120,7 +120,7 @@ class GroupOffsets:
         def ack() -> None:
             nonlocal messages
             messages = topic.log.index.messages_in(position) or 0
-            done = offset - before  # consumed messages of this entry; `remaining` has the bits of the others
+            done = offset - before  # consumed messages of this entry; `remaining` has the bits of the rest
             remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
             subscription.cursor.ack_through(position, remaining)
             subscription.mark_dirty()

@@ -47,8 +47,8 @@ class ParkedPulls:
     ) -> None:
         """Create the table.
 
-        `max_message_bytes` limits the uncompressed payload of an entry that is read. `longest_ms` replaces the time for
-        which a client asks to be parked; None leaves the choice to the client.
+        `max_message_bytes` limits the uncompressed payload of an entry that is read. `longest_ms` replaces the parking
+        time that a client asks for; None = the client's time applies.
         """
         self._topic_in_memory = topic_in_memory
         self._clock = clock

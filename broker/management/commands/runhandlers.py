@@ -15,7 +15,7 @@ from broker.handlers.worker import client_of, run_handlers
 
 
 class Command(BaseCommand):
-    """Runs handlers. Exits with 1 if there is none or a given name is unknown, with 78 if a setting is invalid."""
+    """Runs handlers. Exits with 1 if there are none or a given name is unknown, with 78 if a setting is invalid."""
 
     help = (
         "Run the functions marked with broker.handlers.handler in the handlers module of each installed app."

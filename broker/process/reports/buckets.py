@@ -57,7 +57,7 @@ class Buckets:
         self._sums: dict[int, Counter[str]] = {}  # sums over the subscriptions of topics being counted
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Remember that these objects changed, and the current backlog of those that are seen for the first time."""
+        """Remember that these objects changed. Of those seen for the first time, remember the current backlog."""
         for topic in topics - self._noted:
             self._topics.setdefault(topic.topic_id, set()).add(topic)
             if topic not in self._seen_topics:
@@ -82,7 +82,7 @@ class Buckets:
     def slices(self) -> Generator[list[PointRow]]:
         """Yield the rows of everything that changed since the last call, some at a time.
 
-        If the caller stops early, the other rows are in the next bucket.
+        If the caller stops early, the rows not yielded yet are in the next bucket.
         """
         rows: list[PointRow] = []
         looked_at = 0
@@ -106,7 +106,7 @@ class Buckets:
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
         """Yield the row of each subscription, then that of the topic; None in place of a row that is not to be stored.
 
-        Several objects that had the same id one after the other share a row.
+        If several objects had the same id, one after the other, they share a row.
         """
         topics = set(self._topics.get(topic_id, ()))
         if (newest := self._newest.get(topic_id)) is not None:
@@ -118,7 +118,7 @@ class Buckets:
         last: PointRow | None = None
         for each in sorted(subscriptions, key=lambda each: (_id_of_row(each), each.log.owner_epoch)):
             if last is not None and last.subscription_id != _id_of_row(each):
-                yield _worth_storing(last)  # before the next row is counted, in case the caller stops here
+                yield _worth_storing(last)  # yield before counting the next row: the caller may stop here
                 last = None
             row = self._take(topic_id, each)
             sums["messages_out"] += row.messages_out

@@ -53,8 +53,8 @@ class History:
     async def write(self) -> None:
         """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is unavailable.
 
-        Changes between the bucket's end and this call count in it too. While Celery rolls points up into longer
-        buckets, it has a lock that this call needs, and the bucket is left to the next call.
+        Changes between the bucket's end and this call count in that bucket too. A roll-up by Celery holds a lock that
+        this call needs. If it holds the lock too long, the next call stores the bucket.
         """
         try:
             await self._store()
@@ -78,7 +78,7 @@ class History:
         self._is_behind = True
 
     async def finish(self) -> None:
-        """Store everything up to now. Raises psycopg.Error if the database is unavailable or rolls up points."""
+        """Store everything up to now. Raises psycopg.Error if the database is unavailable or Celery rolls up points."""
         await self._store()
         await self._close(max(self._open_ms, _start_of_bucket(self._clock.now_ms())))
 

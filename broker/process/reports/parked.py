@@ -24,7 +24,7 @@ __all__ = ["ParkedReport"]
 
 _INTERVAL_S: Final = 1.0
 _QUEUES_AT_ONCE: Final = 500  # the most that one turn writes, about 10 ms of work
-_SHOWN: Final = 50  # the most pulls of one queue that its row describes
+_SHOWN: Final = 50  # the row of a queue describes at most this many pulls
 
 
 class ParkedReport:

@@ -42,8 +42,8 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_ANEW_AT_ONCE: Final = 1000  # the most that one report takes from `report_anew`, about 50 ms of work
-_JUDGED_AT_ONCE: Final = 1000  # the most subscriptions of an earlier broker whose state one turn decides
+_ANEW_AT_ONCE: Final = 1000  # one report takes at most this many from `report_anew`, about 50 ms of work
+_JUDGED_AT_ONCE: Final = 1000  # one turn judges at most this many subscriptions of an earlier broker
 _COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect again
 
 
@@ -55,7 +55,7 @@ class Reporter:
         self._clock = clock
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
-        self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())  # not yet reported again
+        self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())  # not reported anew yet
         # By key, in the order in which they left. None = the departure is not stored: the consumer was a reader.
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
@@ -98,11 +98,11 @@ class Reporter:
         await self._pool.close()
 
     def topic_changed(self, topic: Topic) -> None:
-        """Put the topic into the next report: for example, messages arrived, or a producer came or went."""
+        """Put a changed topic into the next report. Examples: messages arrived, or a producer came or went."""
         self._topics.add(topic)
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Put the subscription into the next report: for example, messages were sent, or a consumer came or went."""
+        """Put a changed subscription into the next report. Examples: messages were sent, or a consumer came or went."""
         self._subscriptions.add(subscription)
 
     def report_anew(self, topics: Sequence[Topic]) -> None:

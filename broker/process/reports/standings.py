@@ -21,8 +21,8 @@ __all__ = ["Standings"]
 
 logger = logging.getLogger(__name__)
 
-# Forget subscriptions at every sixtieth look. Going through all of them at each look would cost as much as the rest of
-# the look.
+# Only every sixtieth look forgets subscriptions: this goes through all of them, which takes as long as the rest of the
+# look.
 _FORGET_EVERY: Final = 60
 _SLICE: Final = 200  # subscriptions, a few milliseconds of work
 _NO_DUE_TIME_MS: Final = 10_000  # time until the next look if no due time of delayed messages is in memory
@@ -44,8 +44,8 @@ class Standings:
     ) -> set[Subscription]:
         """Judge these subscriptions, those of `topics`, and those that are due. Return those whose state has changed.
 
-        A subscription is due when time alone can have changed its state. Most subscriptions without consumers are not
-        judged with every change of their topic, but only every five seconds.
+        A subscription is due when time alone can have changed its state. If a topic changes all the time, most of its
+        subscriptions without consumers are judged only every five seconds.
         """
         if now_ms < self._looked_ms:  # the clock was set back: times to look again may be hours away
             self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)

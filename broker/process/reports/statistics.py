@@ -61,7 +61,7 @@ class TopicStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedStatistics:
-    """A topic's totals and its parts. A topic without partitions is its own only part."""
+    """A topic's totals and its parts. A topic without partitions has one part: itself."""
 
     total: TopicStatistics
     parts: tuple[TopicStatistics, ...]  # in the order of the partitions
