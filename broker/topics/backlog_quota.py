@@ -59,7 +59,7 @@ class BacklogQuota:
         self._pool = pool
         self._clock = clock
         self.breach: Breach | None = None
-        # While False, a producer that opens triggers a check: the topic may have been over its quota before its load.
+        # While False, a producer that opens triggers a check: the topic may have been over quota before it was loaded.
         self._was_checked = False
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
         # Subscription → its oldest unacked entry, and when that entry was appended.
