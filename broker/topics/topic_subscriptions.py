@@ -280,8 +280,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def has_room_for_replays(self) -> bool:
         """Return whether more due entries may be released.
 
-        True if some Shared subscription that can send has sent all entries released before, or if no Shared
-        subscription can send.
+        True if no Shared subscription can send, or if one of those that can has nothing left to replay.
         """
         waiting = [
             each.dispatcher.replay_entries

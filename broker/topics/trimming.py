@@ -104,7 +104,7 @@ class Trimmer:
         return trimmable(ledgers.infos(), retention=retention, limits=limits, now_ms=self._clock.now_ms())
 
     async def _pinned_entries(self, topic: Topic) -> int | None:
-        """Return the number of entries before the first that an undo or a bookmark needs; None = there are no pins."""
+        """Return how many entries come before the first one that an undo or a bookmark needs; None = no pins."""
 
         async def pins(connection: Connection) -> tuple[list[Position], list[Position]]:
             return (
