@@ -61,7 +61,7 @@ __all__ = ["SubscriptionRunner"]
 
 logger = logging.getLogger(__name__)
 
-# After this many entries or bytes a subscription stops, and continues after the callbacks that are waiting.
+# After this many entries or bytes a subscription pauses until the waiting callbacks have run.
 TURN_ENTRIES: Final = 1000
 TURN_BYTES: Final = 4 * 1024 * 1024
 
@@ -70,7 +70,7 @@ class SubscriptionRunner:
     """The runner of one subscription. Call it only from the event loop. It calls `report` after a change.
 
     `subscription_id` is None for a reader's own cursor, which is not stored. The runner calls `forget` when the last
-    consumer of such a cursor leaves, except during a seek: the reader then attaches again.
+    consumer of such a cursor leaves, except during a seek, because the reader attaches again after it.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class SubscriptionRunner:
         )
         self._rate_timer: asyncio.TimerHandle | None = None
         self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has collected; 0 = none
-        self._flushing_since_s = 0.0  # the same time for the acks that the current flush stores; 0 = none
+        self._flushing_since_s = 0.0  # the time of the first ack that the current flush stores; 0 = none
 
     def carry_out(self, effects: Effects) -> None:
         """Carry out the machine's effects, in order."""
@@ -140,7 +140,7 @@ class SubscriptionRunner:
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Deliver at most one turn of what can be sent now. Cheap if there is nothing; safe to call at any time."""
+        """Deliver at most one turn of the entries that may be sent. Cheap if there are none. Safe at any time."""
         if (
             self._is_pumping
             or self._reads.task is not None
@@ -191,7 +191,7 @@ class SubscriptionRunner:
         for key, deliveries in batch.deliveries:
             consumer = self.consumers.get(key)
             if consumer is None:
-                continue  # this one left during the write to another; its entries are delivered again
+                continue  # it left during the write to another consumer; its entries are delivered again
             if interception is not None:
                 interception.sending(self.log.name.full, self.name, consumer.name, deliveries)
             if limit is not None:
@@ -333,7 +333,7 @@ class SubscriptionRunner:
         self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to other consumers, or to the next that attaches."""
+        """Remove a consumer. Its pending entries go to other consumers, or to the next one that attaches."""
         if self.consumers.pop(consumer.key, None) is not None:
             self.carry_out(self._machine.gone(consumer, self._clock.now_ms()))
 
@@ -493,7 +493,7 @@ class SubscriptionRunner:
         self._ack_failed(command.member.key, command.receipt, error)
 
     def apply_put_off_acks(self) -> None:
-        """After a move, apply the acks that it put off."""
+        """Apply the acks that a move has put off, now that the move is over."""
         for command in self._machine.acks.take_put_off():
             self.ack(
                 command.member,
@@ -507,8 +507,8 @@ class SubscriptionRunner:
     def _ack_failed(self, key: int, receipt: DurableCallback | None, error: Exception) -> None:
         """Give up an ack command: answer its receipt with the error, and close its consumer.
 
-        Closing the consumer makes the broker deliver the consumer's messages again. A client that asked for no receipt
-        would otherwise assume that the messages are acked.
+        Closing the consumer makes the broker deliver the consumer's messages again. If the consumer stayed open,
+        a client that asked for no receipt would assume that the messages are acked.
         """
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name

@@ -261,16 +261,17 @@ class Subscription(SubscriptionRunner):
     def waiting_messages(self) -> int:
         """An estimate of the number of messages that are neither acked nor delayed. It is 0 only if there are none.
 
-        It is the backlog minus the number of the topic's delayed entries: too high if such an entry is a batch, too low
-        if this subscription has acked it. If the difference is not above 0, a search decides between 0 and 1.
+        The estimate is the backlog minus the number of the topic's delayed entries. A delayed entry that is a batch
+        makes it too high; one that this subscription has acked makes it too low. If the difference is not above 0, a
+        search decides between 0 and 1.
         """
         backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
         if not backlog:
             return 0
         if backlog > delayed:
             return backlog - delayed
-        # Some of the topic's delayed entries may be acked, so look for an entry that is neither. The search steps over
-        # all delayed entries, so repeat it only after messages arrived, were acked or became due.
+        # Some of the topic's delayed entries may be acked, so look for an entry that is neither acked nor delayed. The
+        # search steps over all delayed entries, so repeat it only after messages arrived, were acked or became due.
         acked, ledgers = self.cursor.totals, self.log.ledgers
         at = (ledgers.total_messages, acked.entries, acked.messages, self.cursor.version, delayed)
         if at != self._ready_at:
@@ -410,7 +411,7 @@ class Subscription(SubscriptionRunner):
         )
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to other consumers, or to the next that attaches."""
+        """Remove a consumer. Its pending entries go to other consumers, or to the next one that attaches."""
         if consumer.key in self.consumers:
             self._topic.consumer_left(self._clock.now_ms())
             self._reporter.consumer_gone(self, consumer)
@@ -463,7 +464,7 @@ class Subscription(SubscriptionRunner):
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:
-        """Report the acks of `ack_for_broker`, and send what they make room for. Call this once they are stored."""
+        """Report the acks of `ack_for_broker`, and send messages that wait for room. Call it once they are stored."""
         self._report()
         self.pump()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedDeliveries"]
 
-# Traced entries of one subscription. The oldest unacked ones are forgotten first, and their acks get no span.
+# Traced entries remembered per subscription. Beyond that the oldest unacked ones are forgotten: no span for their acks.
 MOST_REMEMBERED: Final = 1000
 
 

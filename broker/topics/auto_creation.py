@@ -1,4 +1,4 @@
-"""Create topics and namespaces, and decide whether clients create topics by connecting, with how many partitions."""
+"""Create topics and namespaces. Decide whether connecting creates a topic, and how many partitions the topic gets."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class TopicCreation:
     async def partitions_of_new(self, name: TopicName) -> int:
         """Return how many partitions a new topic gets; 0 = it is not partitioned. Creates nothing.
 
-        Raises TopicNotFound if clients may not create topics by connecting, or if the name is of a partition beyond its
-        topic's count, because no consumer would read that partition.
+        Raises TopicNotFound if clients may not create topics by connecting, or if the name is that of a partition
+        beyond its topic's number of partitions, because no consumer would read that partition.
         """
         in_force = await self._namespace_policies(name.tenant, name.namespace)
         if not in_force.auto_create_topics:

@@ -59,7 +59,7 @@ class BacklogQuota:
         self._pool = pool
         self._clock = clock
         self.breach: Breach | None = None
-        # While False, a producer that opens triggers a check: the topic may have been over its quota before its load.
+        # While False, a producer that opens triggers a check: the topic may have been over quota before it was loaded.
         self._was_checked = False
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
         # Subscription → its oldest unacked entry, and when that entry was appended.
@@ -131,9 +131,9 @@ class BacklogQuota:
         return [each for each in self._topic.subscriptions.values() if each.is_durable]
 
     async def _age_ms(self, subscription: Subscription) -> int:
-        """Return the age of the oldest unacked entry, or its ledger's age if that is within the quota.
+        """Return the age of the oldest unacked entry; 0 if there is none.
 
-        Returns 0 if there is no such entry.
+        If the entry's ledger is not older than the quota, return the ledger's age, which needs no read.
         """
         topic = self._topic
         position = subscription.cursor.read_from()

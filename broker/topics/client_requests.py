@@ -125,7 +125,7 @@ class ClientRequests:
 
 @contextmanager
 def _refusal_answered(what: str) -> Iterator[None]:
-    """Raise PersistenceFailed, which the client gets, if the database refuses a statement."""
+    """If the database refuses a statement in the block, raise PersistenceFailed, which the client gets."""
     try:
         yield
     except psycopg.Error as error:

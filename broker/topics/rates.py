@@ -16,11 +16,11 @@ __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
 # The weight of the newest second: a change shows at once and has settled after about five reports.
 _WEIGHT: Final = 0.4
-MEASURED_OVER_S: Final = 5  # follows from that weight: all older seconds together weigh less than a tenth
+MEASURED_OVER_S: Final = 5  # follows from the weight: all seconds before these weigh less than 0.1
 _NOTHING_PER_S: Final = 0.05  # a smoothed rate below this counts as 0
-# A slower flow is measured from one message to the next, because in some seconds no message comes.
+# A flow below this rate is measured from one message to the next, because in some seconds no message comes.
 _SLOW_PER_S: Final = 1.0
-# A slow flow has ended when no message has come for this many times its last gap, within the limits below.
+# A slow flow has ended after a pause of this many times its last gap. The two limits below apply to that pause.
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
@@ -225,7 +225,7 @@ def _update(flows: _Flows, counts: _Counts, now_ms: int) -> list[float]:
 
 
 def _look_again(due_ms: dict[T, int], of: T, flows: _Flows) -> None:
-    """Plan the next report of `of` for the earliest time that one of these flows asks for. An earlier plan stays."""
+    """Plan the next report of a topic or subscription: as planned, or earlier if one of its flows asks for that."""
     for flow in flows:
         if (look_ms := flow.look_again_ms) is not None:
             due_ms[of] = min(look_ms, due_ms.get(of, look_ms))
@@ -240,6 +240,6 @@ def _seconds(elapsed_ms: int) -> float:
 
 
 def _is_gone(subscription: Subscription) -> bool:
-    """Return whether the subscription has ended, as a reader's does with its last consumer, or its topic is closed."""
+    """Return whether the subscription has ended or its topic is closed. A reader's ends with its last consumer."""
     has_ended = subscription.is_deleted or not (subscription.is_durable or subscription.consumers)
     return has_ended or not subscription.log.is_open

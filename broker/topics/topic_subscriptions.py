@@ -252,8 +252,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def settle_reader(self, subscription: Subscription) -> bool:
         """After an attach, even a failed one, keep a reader's cursor if it has consumers, else forget it.
 
-        Return False if it has consumers but another reader has taken its name: during the attach the earlier consumer
-        left, and a third one subscribed.
+        Return False if it has consumers but its name belongs to another reader's cursor. This happens if, during the
+        attach, the cursor's earlier consumer left and another client subscribed by that name.
         """
         if subscription.is_durable:
             return True
@@ -280,8 +280,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def has_room_for_replays(self) -> bool:
         """Return whether more due entries may be released.
 
-        True if some Shared subscription that can send has sent all entries released before, or if no Shared
-        subscription can send.
+        True if no Shared subscription can send, or if one of those that can has nothing left to replay.
         """
         waiting = [
             each.dispatcher.replay_entries

@@ -88,9 +88,9 @@ class Topics:
     async def partition_count(self, name: TopicName, *, create: bool) -> int:
         """Return how many partitions a topic has; 0 = not partitioned.
 
-        With `create`, a missing topic that will have partitions is created here. Any other topic is created when a
-        client connects to it. Raises ServiceNotReady, and TopicNotFound if a persistent topic is missing and may not be
-        created.
+        With `create`, a missing topic that will have partitions is created here. A topic without partitions is created
+        when a client connects to it. Raises ServiceNotReady, and TopicNotFound if a persistent topic is missing and
+        may not be created.
         """
         self._require_ready()
         row = await self._find(name)

@@ -56,8 +56,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors first, then the pins to which an undo may return cursors. If an act is applied in
-                # between, the position that was read is from before the act, so it is not later than the new pin.
+                # Read the cursors first, then the pins to which an undo may return cursors. If an act moves a cursor in
+                # between, its position was read before the move, and is not later than the new pin.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -78,7 +78,7 @@ class Trimmer:
         )
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-        """Forget the ledgers that retention, `limits` and the current cursors all let go. Return the freed bytes."""
+        """Forget the ledgers that neither retention nor `limits` nor a current cursor keeps. Return the freed bytes."""
         while True:
             count = min(
                 self._count(topic, retention, limits),
@@ -104,7 +104,7 @@ class Trimmer:
         return trimmable(ledgers.infos(), retention=retention, limits=limits, now_ms=self._clock.now_ms())
 
     async def _pinned_entries(self, topic: Topic) -> int | None:
-        """Return the number of entries before the first that an undo or a bookmark needs; None = there are no pins."""
+        """Return how many entries come before the first one that an undo or a bookmark needs; None = no pins."""
 
         async def pins(connection: Connection) -> tuple[list[Position], list[Position]]:
             return (

@@ -38,7 +38,7 @@ MOST_SPANS_PER_S: Final = 1000  # a span takes about 50 µs, so this many take 5
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
-# In characters. A value of version 00 has 55, and OpenTelemetry logs a line for each value that is far longer.
+# In characters. Longer values are ignored: OpenTelemetry logs a line for one that is far too long. Version 00 has 55.
 _LONGEST_PARENT: Final = 128
 # In an entry: the magic number and the checksum take six bytes, the size of the metadata four; the metadata follows.
 _METADATA_SIZE: Final = slice(6, 10)

@@ -97,7 +97,7 @@ class Disuse:
         return True
 
     async def visit_idle_topics(self, after: int) -> int:
-        """Check the next topics, with ids above `after`, that are not in memory.
+        """Check the next topics that are not in memory and have ids above `after`.
 
         Loads only topics that may be inactive, or that may have expired subscriptions. Returns the `after` for the next
         call; 0 = from the beginning.

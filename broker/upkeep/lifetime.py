@@ -76,7 +76,7 @@ class Lifetime:
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
-        self._is_asked = False  # whether beat asked, and absent topics are still to be visited
+        self._is_asked = False  # whether beat asked for a round that has absent topics to visit
         self.trimmed_bytes = 0
         # The subscription whose cursor keeps the oldest closed segment. None = no cursor keeps it.
         self.pin: store.OldestPin | None = None
@@ -100,7 +100,7 @@ class Lifetime:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Begin a round through the topics, unless one is under way, and look at the segments now: beat asks for it."""
+        """Begin a round through the topics, unless one is under way, and look at the segments now. Beat asks for it."""
         if not self._waiting:  # do not restart a round under way, or its last topics would never be reached
             self._waiting = self._topics.all()
         self._next_visits_ms = 0
@@ -136,7 +136,7 @@ class Lifetime:
     async def visit_absent(self) -> None:
         """Load topics that are not in memory and may have something to free, and look at them."""
         now_ms, pause_ms = self._clock.now_ms(), 6 * self._settings.lifetime_check_ms
-        # Ignore a time that is further ahead than this method sets it: the clock was set back, perhaps by hours.
+        # Ignore a time further ahead than this method ever sets: the clock was set back, perhaps by hours.
         if now_ms < self._next_visits_ms <= now_ms + pause_ms:
             return
         latest_ms = now_ms + _VISIT_AGAIN_MS
@@ -170,7 +170,7 @@ class Lifetime:
         is_own_clock = self._settings.wheel_enabled
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            # Without topics in memory `_waiting` is empty, but there may be other topics to visit.
+            # `_is_asked` counts too: if no topic is in memory, `_waiting` is empty, but absent topics may need a visit.
             if self._may_store() and (is_own_clock or self._waiting or self._is_asked):
                 await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")
                 await self._guarded(self.visit_absent(), "topics out of memory")

@@ -213,7 +213,7 @@ class _Lane:
         self._mover = mover
         self._taken = taken
         self._producer: _Producer | None = None
-        self._closed: _Producer | None = None  # the last one, perhaps with rows on their way
+        self._closed: _Producer | None = None  # the last closed producer; its rows may be on their way
         self._rows: dict[int, int] = {}  # sequence id → row
         self._next_sequence_id = 0
 

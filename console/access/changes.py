@@ -27,9 +27,9 @@ class ChangeRefused(Exception):
 
 @contextmanager
 def change_of(name: str) -> Iterator[User]:
-    """Yield a user for the block to change. Otherwise like `keeping_an_admin`.
+    """Yield a user for the block to change, inside `keeping_an_admin`.
 
-    Raises ChangeRefused for an unknown user too.
+    Raises ChangeRefused for an unknown user, and as `keeping_an_admin` does.
     """
     with keeping_an_admin():
         user = User.objects.filter(username=name).first()

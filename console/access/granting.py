@@ -16,7 +16,7 @@ __all__ = ["set_login_roles", "set_role"]
 
 
 def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: str) -> None:
-    """Give a user a role for a pattern, in place of one given before. `role=None` only takes that one away.
+    """Give a user a role for a pattern, in place of an earlier role. `role=None` only takes the earlier role away.
 
     Roles from the login server stay. Deletes the schedules that the user may no longer make. Raises ChangeRefused if
     the user is unknown, the pattern is wrong, there is no role to take away, or nobody would be admin of everything any

@@ -70,9 +70,9 @@ def viewer(
     """Admit users who may see the topic or namespace in the address; if the address has none, users with any role.
 
     The view receives the request, then the user's rights at that topic or namespace. A user who has not logged in is
-    sent to the login page. Raises Http404 for a topic or namespace that the user may not see, as if it did not exist,
-    and PermissionDenied (403) for a user without a role if the address has neither, and for a change while the console
-    is read-only.
+    sent to the login page. Raises Http404 for a topic or namespace that the user may not see, as if it did not exist.
+    Raises PermissionDenied (403) for a user without a role if the address names no topic or namespace, and for every
+    change while the console is read-only.
     """
 
     def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:

@@ -66,7 +66,7 @@ class Rights:
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 
     def is_admin(self, name: str = EVERYTHING) -> bool:
-        """Return whether the user is an admin of this namespace, or of this topic's; without a name, of everything."""
+        """Return whether the user is an admin of this namespace or this topic's namespace; default: of everything."""
         return (self.role_in(name) or 0) >= Role.ADMIN
 
     @property

@@ -53,7 +53,7 @@ def set_password(name: str, password: str, *, who: str, origin: str) -> None:
 
 
 def set_active(name: str, is_active: bool, *, who: str, origin: str) -> None:
-    """Let a user log in, or refuse the login, end the user's sessions and delete their schedules.
+    """Activate a user; or deactivate one, which refuses logins, ends the user's sessions and deletes their schedules.
 
     Raises ChangeRefused for an unknown user, for the last admin of everything, and if nothing would change.
     """

@@ -41,7 +41,7 @@ __all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
-# Limits of one statement. The cursor that reaches a limit still goes into it: it is stored whole or not at all.
+# Limits of one statement. The cursor that reaches a limit is still included: it is stored whole or not at all.
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # each with a bitmap of at most 4 KiB; MAX_ACK_SETS limits their ack sets
 MAX_ACK_SETS = 50_000
@@ -147,7 +147,7 @@ class Flusher:
     async def paused(self) -> AsyncIterator[None]:
         """Prevent flushes during the block: a flush could overwrite a move's new state with an older one.
 
-        That includes a flush whose answer was lost: its statement may still run.
+        If the answer to an earlier flush was lost, its statement may still run: make sure that it changes nothing.
         """
         async with self._flushing:
             await self._learn_outcomes()
@@ -228,7 +228,7 @@ class Flusher:
             return self._put_backs == put_back_before
 
     async def _learn_outcomes(self) -> None:
-        """Advance the epochs of statements whose answer was lost: if one runs later, it changes nothing."""
+        """Advance the epochs of statements whose answer was lost, so that they change nothing if they run later."""
         if self._unknown:
             await self._epochs.advance_or_fence(self._unknown)
             self._unknown = {}
@@ -379,7 +379,7 @@ class Flusher:
     # -- refusals ------------------------------------------------------------------------------------------------
 
     def _refuse(self, taken: _Taken, error: Exception) -> None:
-        """Separate a cursor that cannot be stored from the others, and answer the receipts that wait for it."""
+        """Put a cursor that cannot be stored among the refused cursors, and answer its receipts with the error."""
         subscription = taken.subscription
         if taken.flush is not None:
             subscription.put_back(taken.flush)

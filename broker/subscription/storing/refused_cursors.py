@@ -1,8 +1,8 @@
-"""Keep apart the cursors that cannot be stored because of a value that the database refuses, or an internal error.
+"""Keep the refused cursors: the database refuses one of their values, or storing them causes an internal error.
 
 The flusher finds out which cursor is refused, takes the cursor out of the common flush and tries it alone, at growing
 intervals, until it is stored again. Meanwhile the subscription keeps delivering, because its state in memory is right.
-Messages acked since the refusal are delivered again only if the topic is unloaded or the broker restarts meanwhile.
+Messages acked since the refusal are delivered again only if the topic is unloaded or the broker restarts first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Compact topics: keep the latest message of each key, for the readers that ask for a compacted topic.
 
 A run makes two passes over the messages that the last run kept and the messages published since. The first pass, which
-Spark may run instead of the broker, finds the latest message of each key; the second copies the messages that stay. No
-reader sees the copies before one statement makes them the current generation, so readers do not notice a run that stops
-before that. The log itself does not change.
+Spark may run instead of the broker, finds the latest message of each key; the second copies the messages that stay. At
+the end, one statement makes the copies the current generation. Readers see only the current generation, so they do not
+notice a run that stops before its end. The log itself does not change.
 
 A run reads in small pieces at a limited rate and decodes in a thread. Only one run is active at a time.
 """
@@ -91,7 +91,7 @@ class Compactor:
         return topic.log.ledgers.total_bytes - horizon.size_bytes
 
     async def measure(self, topic: Topic) -> Measured:
-        """Count the messages that `compact` would keep and remove, over a limited number of the first entries.
+        """Count the messages that `compact` would keep and remove among the first entries, up to a limit.
 
         Changes nothing.
         """
@@ -144,7 +144,7 @@ class Compactor:
     async def _compact(self, topic: Topic, report: Report, survey: Survey | None) -> CompactionResult:
         total, stored = topic.log.ledgers.total_messages, topic.compacted.stored
         if survey is None and stored is not None and stored.generation and stored.horizon.messages == total:
-            await self._sweep_quietly(topic)  # a run that stopped after publishing may have left entries
+            await self._sweep_quietly(topic)  # the last run may have stopped before its sweep
             return CompactionResult(kept=stored.kept, removed_messages=0, duration_ms=0)
         async with topic.compacted.changing:
             horizon = _end_of(topic) if survey is None else await self._surveyed(topic, survey)
@@ -250,8 +250,8 @@ class Compactor:
     async def empty(self, topic: Topic, through: Position) -> None:
         """Delete all compacted messages, because the topic is truncated up to `through`. Safe to repeat.
 
-        The horizon, the last compacted entry, moves to `through`. If it is beyond that already, all copies stay: those
-        of later messages are among them. Raises TopicFenced, psycopg.Error.
+        The horizon, the last compacted entry, moves to `through`. If the horizon is beyond `through` already, all
+        copies stay, because some are of messages after `through`. Raises TopicFenced, psycopg.Error.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored

@@ -100,7 +100,7 @@ async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEn
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:
-        # The copies of a deleted topic are gone: no page would reach the horizon, and this loop would never end.
+        # If the topic is deleted, its copies are gone, and no page reaches the horizon: this check ends the loop.
         _require_open(topic)
         page = await view.read(position)
         position = page.end

@@ -76,7 +76,7 @@ class TopicListWatch:
             self._on_end()
 
     def changed(self, added: frozenset[str], removed: frozenset[str]) -> None:
-        """Pass a change on, unless the watch has ended."""
+        """Report a change to the client, unless the watch has ended."""
         if self.is_open:
             self._on_change(added, removed)
 
@@ -140,7 +140,7 @@ class TopicLists:
                     async with place.lock:
                         await self._compare(place)
                 except Exception:
-                    place.is_stale, pause_s = True, _RETRY_S  # there may be no other notification
+                    place.is_stale, pause_s = True, _RETRY_S  # there may be no further notification
                     logger.exception(
                         "listing topics for clients that watch them failed; next try in %.0f s: namespace %s",
                         pause_s,

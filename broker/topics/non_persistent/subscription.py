@@ -227,7 +227,7 @@ class NonPersistentSubscription:
         """Call `on_durable` at once, because there is nothing to store.
 
         `returns_permits`: the client discarded these entries and granted one permit for each. A batch cost one permit
-        for each of its messages, so grant the other permits here.
+        for each of its messages, so grant the missing permits here.
         """
         if returns_permits:
             for each in acks:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# The first ledger id for message ids of non-persistent topics. No stored ledger has so large an id. Each topic gets an
-# id of its own, so that caches cannot confuse two topics.
+# The first ledger id for message ids of non-persistent topics. The ids of stored ledgers are smaller. Each topic gets
+# an id of its own, so that caches cannot confuse two topics.
 _FIRST_LEDGER: Final = 1 << 62
 
 

@@ -40,7 +40,7 @@ def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: fl
         plain = socket.create_connection((address, port), timeout=timeout_s)
     except OSError as error:
         raise WebhookFailed(f"{host}:{port} does not answer: {error}") from None
-    # The timer ends the request if the server sends a byte now and then and so never reaches the socket's time limit.
+    # The timer ends the request: a server that sends a byte now and then never reaches the socket's time limit.
     sockets = [plain]
     watchdog = threading.Timer(timeout_s, _cut, [sockets])
     watchdog.daemon = True

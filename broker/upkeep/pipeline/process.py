@@ -80,7 +80,7 @@ class JobProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; negative if a signal ended the process, None before `has_ended` or `end` saw it end."""
+        """The exit code; negative if a signal ended the process. None until `has_ended` or `end` notices the end."""
         return self._process.returncode
 
     @property

@@ -58,7 +58,7 @@ def sweep(parent: Path) -> int:
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
-            continue  # removed a moment ago, another user's, or not a folder
+            continue  # it was removed a moment ago, belongs to another user, or is no folder
         try:
             if os.fstat(handle).st_uid != os.geteuid():
                 continue
