@@ -50,9 +50,9 @@ class ReplayTarget(Protocol):
         """Send these entries now on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
-        """Return whether some Shared subscription that can send has sent every entry released so far.
+        """Return whether more due entries may be released.
 
-        Also return True if no Shared subscription can send.
+        True if some Shared subscription can send and has sent every entry released so far, or if none can send.
         """
 
 
