@@ -24,7 +24,7 @@ class BinarySocket(BrokerSocket):
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
-        self._whole_broker = broker  # unguarded: BinaryConnection creates its own guard, which CONNECT unlocks
+        self._whole_broker = broker  # unguarded: BinaryConnection creates a guard, which CONNECT unlocks
         self._connection: BinaryConnection | None = None  # None until the handshake is accepted
         self._may_read = asyncio.Event()
         self._may_read.set()
