@@ -39,7 +39,7 @@ RELEASE_ENTRIES: Final = 2000  # the most in one turn of the event loop, so that
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = (1 << 63) - 1  # the latest time that the protocol and PostgreSQL can store
 _LOOK_AGAIN_S: Final = 0.005
-_LONGEST_WAIT_MS: Final = 250  # then release due entries, even if those released before are not all sent
+_LONGEST_WAIT_MS: Final = 250  # after this wait, release due entries even if earlier ones are not all sent
 _READ_AGAIN_MS: Final = 1000  # after a failed read
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSocket"]
 
-_ALONE: Final = (None, 0)  # the rest of a `Reply` for a message that was not in an array
+_ALONE: Final = (None, 0)  # array and index in the `Reply` of a message that came alone
 
 
 class ProducerSocket(BrokerSocket):
