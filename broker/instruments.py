@@ -1,7 +1,7 @@
 """Histograms of how long publishes, deliveries and acks take.
 
-Each histogram gets one observation per group, not one per message. A group is what one statement stores in one topic,
-one write to a subscription's consumers, or one flush of a subscription's acks.
+Each histogram gets one observation per group, not one per message. A group is the entries that one statement stores
+in one topic, the entries of one write to a subscription's consumers, or the acks of one flush of a subscription.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The check of `Host` and `Origin` in requests to the broker's HTTP port.
 
-Without authentication, any page that a person on the broker's machine or network opens could use the broker through the
+Without authentication, a web page could use the broker if a person on the broker's machine or network opens it in a
 browser. The gate prevents that by checking headers that the browser sends and the page cannot change. `Origin` and
-`Sec-Fetch-Site` say where the page comes from. `Host` says by which name the browser reached the broker: if the name
-of a page's own site resolves to the broker's address (DNS rebinding), the browser sends that name.
+`Sec-Fetch-Site` say where the page comes from. `Host` is the name by which the browser reached the broker. If an
+attacker's domain resolves to the broker's address (DNS rebinding), `Host` names that domain.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["HostAndOrigin", "WebGate"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address
-_REMEMBERED: Final = 1024  # answers of `takes_host` that are kept
+_REMEMBERED: Final = 1024  # cached answers of `takes_host`
 _LONGEST_HOST: Final = 300  # bytes; a DNS name has at most 253, and a port follows
 _SHOWN: Final = 100  # characters of a caller's text that a refusal repeats
 
@@ -74,7 +74,7 @@ class WebGate:
             if parsed is None or (parsed != own and parsed not in self._origins):
                 raise _foreign(f"pages of {_shown(origin)} may not send requests to the broker")
         if not origins:
-            # For an image or a link, browsers send no Origin. Sec-Fetch-Site says whether the page has another origin.
+            # For an image or a link, browsers send no Origin. Sec-Fetch-Site says whether the page is the broker's.
             sites = [value for name, value in headers if name == b"sec-fetch-site"]
             if any(site not in _OWN_SITES for site in sites):
                 raise _foreign("pages of another origin may not send requests to the broker")

@@ -26,7 +26,7 @@ class ConnectionLimits:
     """Counts open connections, in total and by address. One object serves all ports of a process."""
 
     def __init__(self, settings: DoorSettings, loop_time: LoopTime | None = None) -> None:
-        """`loop_time` is the event loop's time, which the connections share. None = one with the machine's clock."""
+        """The connections share `loop_time`, the event loop's time. None = a new LoopTime with the machine's clock."""
         self.loop_time = loop_time or LoopTime()
         self._most = settings.max_connections
         self._most_per_address = settings.max_connections_per_address

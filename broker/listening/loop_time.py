@@ -21,8 +21,8 @@ _Result = TypeVar("_Result")
 
 # One connection's part of a turn. An idle pass of the event loop costs a few percent of this time.
 PART_NS: Final = 125_000
-# A turn, for all connections together. A pass has at most one turn, and a message takes about five passes, so other
-# connections delay it by at most about 1.3 ms, unless single pieces of work take long.
+# A turn, for all connections together. A pass of the event loop has at most one turn, and a message takes about five
+# passes. So other connections delay a message by at most about 1.3 ms, unless single pieces of work take long.
 TURN_NS: Final = 250_000
 
 
@@ -40,7 +40,7 @@ class LoopTime:
         self._cpu_at_turn_ns = 0
         self.fair = FairTurns(part_ns=PART_NS, turn_ns=TURN_NS)
         self.waits = 0
-        """How often a connection had to wait for another turn, because its part or the whole turn was used up."""
+        """How often a connection had to wait for a later turn, because its part or the whole turn was used up."""
         self._is_turn_coming = False
 
     def share(self) -> TimeShare:
@@ -88,7 +88,7 @@ class TimeShare(Share):
         self._waiting: dict[Callable[[], None], None] = {}
 
     def may_begin(self) -> bool:
-        """Return whether the connection may work now, and start the stopwatch if so. Charge earlier work first."""
+        """Return whether the connection may work now, and start the stopwatch if so. First charge the work so far."""
         self.ends()
         if self._time.fair.may_begin(self):
             self._began_ns = self._time.now_ns()
@@ -126,7 +126,7 @@ class TimeShare(Share):
         return False
 
     def ends(self) -> None:
-        """Charge the work and stop the stopwatch: nothing is left to do, or the work waits for something else."""
+        """Charge the work and stop the stopwatch: nothing is left to do, or the work has to wait."""
         if self._began_ns is not None:
             self.charge(self._time.worked_ns(self._time.now_ns() - self._began_ns))
             self._began_ns = None

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 __all__ = ["TlsConnection"]
 
 _READ_BYTES: Final = 64 * 1024
-_LINGER_S: Final = 5.0  # time for a peer that failed the handshake to read the alert
+_LINGER_S: Final = 5.0  # how long a peer may take to read the alert after its handshake failed
 
 
 class TlsConnection(asyncio.Protocol, asyncio.Transport):
@@ -77,7 +77,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the protocol above. If the handshake was not done, report that it failed, unless that was reported."""
+        """Tell the protocol above. If the handshake was still under way, report that it failed."""
         self._timer.cancel()
         if self._protocol is not None:
             self._protocol.connection_lost(exc)

@@ -39,7 +39,7 @@ RELEASE_ENTRIES: Final = 2000  # the most in one turn of the event loop, so that
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = (1 << 63) - 1  # the latest time that the protocol and PostgreSQL can store
 _LOOK_AGAIN_S: Final = 0.005
-_LONGEST_WAIT_MS: Final = 250  # then release due entries, even if those released before are not all sent
+_LONGEST_WAIT_MS: Final = 250  # after this wait, release due entries even if earlier ones are not all sent
 _READ_AGAIN_MS: Final = 1000  # after a failed read
 
 
@@ -50,9 +50,9 @@ class ReplayTarget(Protocol):
         """Send these entries now on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
-        """Return whether some Shared subscription that can send has sent every entry released so far.
+        """Return whether more due entries may be released.
 
-        Also return True if no Shared subscription can send.
+        True if some Shared subscription can send and has sent every entry released so far, or if none can send.
         """
 
 

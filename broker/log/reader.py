@@ -215,7 +215,7 @@ class TopicReader:
         *,
         is_whole: Callable[[T], bool],
     ) -> T | None:
-        """Ask the place of a ledger, and its new place if the ledger was moved during the read.
+        """Run `call` on the place of a ledger, and on its new place if the ledger was moved meanwhile.
 
         Returns None if the ledger was trimmed. Returns an incomplete answer only if the ledger is still in the place
         that was asked.

@@ -60,8 +60,8 @@ class Segments:
     async def turn(self) -> None:
         """Open the next segment if the open segment is full or old. Create the views again if they are out of date.
 
-        A segment without entries stays open. If there are many segments, it grows larger and older before the next is
-        opened. With `MAX_SEGMENTS` segments, none is opened.
+        A segment without entries stays open. If there are many segments, each grows larger and older before the next is
+        opened. With `MAX_SEGMENTS` segments, no further one is opened.
         """
         async with self._changing:
             await self._turn()

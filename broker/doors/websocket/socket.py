@@ -76,7 +76,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.clock = clock
         self._authenticator = broker
         self._rates = broker.connections.rates
-        self.taken = 1  # JSON messages or commands of the latest frame, for the rates
+        self.taken = 1  # JSON messages or commands of the latest frame; the rate limits count them
         self._ended: BrokerError | None = None  # set by `end`; `opening` then refuses the handshake
         self._watch = CredentialsWatch(
             broker,
@@ -184,7 +184,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
             if not self.transport.is_connected():
-                return  # the server reports the peer's end only after the frames that it sent
+                return  # the peer is gone; the server reports this only after the peer's frames
             messages = size_bytes = 0
             await asyncio.sleep(wait_s)
 
@@ -229,9 +229,9 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise self.refusal(500, "internal error; see the broker's log") from None
 
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
-        """Raise ServiceNotReady unless the topic still has the `attached` partitions of this socket. 0 = do not check.
+        """Raise ServiceNotReady if the topic's number of partitions is no longer `attached`. 0 = do not check.
 
-        The act that adds partitions closes the attached sockets, but may have missed this one while it was opened.
+        Adding partitions closes the attached sockets, but may have missed this one while it was being opened.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")

@@ -143,7 +143,7 @@ class Lanes:
         """Wake a lane if there is work for it."""
         while self._idle and self._next_job() is not _Job.NONE:
             waiter = self._idle.popleft()
-            if not waiter.done():  # else its lane was cancelled
+            if not waiter.done():  # it is done if its lane was cancelled
                 waiter.set_result(None)
                 return
 

@@ -1,7 +1,7 @@
 """The logs that wait for a lane of the writer.
 
 Each log is checked at most twice, however many logs wait. A log begins in `_new`. A check may move it to `_sound` or
-`_full`, and a later check from `_sound` to `_full`. A log may leave from each of the three.
+`_full`, and a later check from `_sound` to `_full`. A log may be removed from any of the three.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class ConsumerSocket(PushSocket):
                 retry=options.retry,
             )
             topics = await letters.resolve(topics, without_own=self.is_growing)
-            # Check now, and not only when the first dead or retry letter is written.
+            # Check the permissions for letters now, and not only when the first letter is written.
             for each in letters.topics:
                 self.guard.check_topic(Action.PRODUCE, each)
             if (initial := options.dead_letter.initial_subscription) is not None:
@@ -170,7 +170,7 @@ class ConsumerSocket(PushSocket):
         self.settled(source, len(ids))
 
     def _answered_through(self, source: DeliverySource, message_id: MessageId) -> None:
-        """Count every pushed message up to this one as answered, and at least one."""
+        """Count every pushed message up to this one as answered. Count at least one message."""
         messages = 0 if source.unanswered is None else source.unanswered.answered_through(message_id)
         self.settled(source, max(1, messages))
 
@@ -214,7 +214,7 @@ class ConsumerSocket(PushSocket):
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
-        """Apply the acks received so far, finish the letters in progress, and leave the rest to other consumers."""
+        """Apply received acks, leave the unacked messages to other consumers, and finish the letters in progress."""
         super().release()
         if self.letters is not None:
             self.letters.lost()
@@ -231,5 +231,5 @@ class ConsumerSocket(PushSocket):
 
 
 def _warning_headers(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """Return the header of the handshake's answer that has the warnings, or [] if there are none."""
+    """Return the warnings as a header of the handshake's answer, or [] if there are none."""
     return [(b"X-Vela-Warning", "; ".join(warnings).encode())] if warnings else []

@@ -36,8 +36,8 @@ __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
 logger = logging.getLogger(__name__)
 
-# Errors of entries that JSON sockets cannot decode, though they may be intact. Such an entry stays unacked for a
-# consumer that can, unless it is encrypted and cryptoFailureAction is DISCARD or CONSUME.
+# JSON sockets cannot decode entries with these errors, but other clients may be able to. Such an entry stays unacked,
+# unless it is encrypted and cryptoFailureAction is DISCARD or CONSUME.
 _UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
 
 
@@ -117,7 +117,7 @@ class DeliverySource:
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
-            if has_partly_acked:  # do not check redelivery_count: on Exclusive and Failover it is always 0
+            if has_partly_acked:  # even if redelivery_count is 0, as it always is on Exclusive and Failover
                 self.acks.forget(ledger_id, entry_id)
             if redelivery_count and self.letters is not None and self.letters.bypasses(redelivery_count):
                 self.letters.take(self, Position(ledger_id, entry_id), charged)

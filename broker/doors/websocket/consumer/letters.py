@@ -56,16 +56,16 @@ _FINISH_S: Final = 5.0  # time to finish the letters of one kind when the socket
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Letter:
-    """What to copy (one message, or all unacked messages of an entry), and how to settle the original."""
+    """The copy to write, of one message or of all unacked messages of an entry, and how to settle the original."""
 
     source: DeliverySource
     consumer: ConsumerPort
     position: Position
     ack: Callable[[Sequence[AckRequest]], None]  # works even after the consumer has left
-    batch_index: int = _WHOLE_ENTRY  # or the index of the member to copy; -1 = the entry is not a batch
+    batch_index: int = _WHOLE_ENTRY  # index of the only member to copy; -1 = the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0  # of a retry letter
-    properties: Mapping[str, str] = field(default_factory=dict)  # from the client, added to those of the copy
+    properties: Mapping[str, str] = field(default_factory=dict)  # from the client, for the copy
     permits: int = 0  # of messages that were not pushed; granted again when the letter is settled
 
 
@@ -99,9 +99,9 @@ class Letters:
     async def resolve(self, topics: Sequence[str], *, without_own: bool = False) -> list[str]:
         """Choose the topics of the letters, and return the topics to consume. The caller adds the retry topic to them.
 
-        If the options name no topic for letters, each topic has its own; with retry letters, all use those of the first
-        topic, as in Pulsar. With `without_own`, leave out topics that store letters of other topics. Raises
-        BrokerError, for example InvalidTopicName for a name that is illegal or too long.
+        If the options name no dead letter topic, each topic has its own. With retry letters, all topics share the
+        letter topics of the first one, as in Pulsar. With `without_own`, do not return topics that store these letters.
+        Raises BrokerError, for example InvalidTopicName for a name that is illegal or too long.
         """
         bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
         if self._retry is not None:
@@ -112,7 +112,7 @@ class Letters:
         if self._dead_letter is not None:
             given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
             if without_own:
-                # A topic must come before a dead letter topic that is named after it and so has a longer name.
+                # Shorter names first, so that a topic comes before the dead letter topic that is named after it.
                 bases.sort(key=lambda base: len(base.full))
             for base in bases:
                 if base.full in own:
@@ -186,7 +186,7 @@ class Letters:
     ) -> None:
         """Write a retry letter, due after `delay_ms`, or a dead letter if the message has no retries left.
 
-        Ignore a message that is not pending at this socket. `properties` are added to those of the copy.
+        Ignore a message that is not pending at this socket. The copy also gets `properties`.
         """
         consumer, position = source.consumer, Position(message_id.ledger_id, message_id.entry_id)
         if consumer is not None and consumer.has_pending(position):
@@ -265,9 +265,9 @@ class Letters:
             self._failed(letter, error)
 
     def _failed(self, letter: _Letter, error: Exception) -> None:
-        """Deliver the entry again: at once after a first failure, later after longer and longer delays.
+        """Deliver the entry again: at once after the first failure, and with longer delays after more failures.
 
-        Failures of all the socket's letters count, until a letter is written.
+        Failures of all the socket's letters count. A letter that is written resets the count.
         """
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1

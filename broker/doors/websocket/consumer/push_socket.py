@@ -212,8 +212,8 @@ class PushSocket(BrokerSocket):
     def source_of(self, message_id: MessageId) -> DeliverySource:
         """Return the source of a message, which another socket may have delivered.
 
-        This is the source that has the id's ledger, else that of the id's partition, else the first source. Raises
-        InvalidCommand while the socket has no source.
+        If no source is known to have the id's ledger, return the source of the id's partition. If there is none, return
+        the first source. Raises InvalidCommand while the socket has no source.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:

@@ -10,8 +10,8 @@ from vela.wire.message_id import MessageId
 
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
 
-# More members than 5 MiB of uncompressed messages have (a member takes at least 6 bytes). A bitset is as long as the
-# batch size that an id claims, so without this limit invented ids could make the broker allocate gigabytes.
+# A bitset is as long as the batch size that an id claims. Without this limit, invented ids could make the broker
+# allocate gigabytes. Real batches stay below it: 5 MiB of uncompressed messages, of at least 6 bytes each, have fewer.
 MAX_BATCH_SIZE = 1 << 20
 
 
@@ -89,7 +89,7 @@ class BatchAcks:
     def delivered(self, ledger_id: int, entry_id: int, members: int) -> None:
         """Remember a delivery of some members of a batch: bit i of `members` is set for member i.
 
-        Without batch index acks, the entry is acked when the peer has acked these members: it does not get the others.
+        Without batch index acks, the peer acks the entry by acking these members, because it gets no others.
         """
         if members and not self._batch_index_acks:
             self._keep((ledger_id, entry_id), members)

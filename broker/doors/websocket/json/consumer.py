@@ -68,7 +68,7 @@ class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
 
     message_id: MessageId
     delay_ms: int  # >= 0
-    properties: dict[str, str]  # added to those of the copy
+    properties: dict[str, str]  # for the copy
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):

@@ -139,7 +139,7 @@ class ConsumerOptions:
 
     @property
     def window(self) -> int:
-        """The number of messages that may be pushed and not answered in push mode: the queue size, at least 1."""
+        """How many pushed messages may wait for an answer in push mode: the queue size, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
@@ -154,7 +154,7 @@ class ReaderOptions:
 
     @property
     def window(self) -> int:
-        """The number of messages that may be pushed and not processed: the queue size, at least 1."""
+        """How many pushed messages may wait to be processed: the queue size, at least 1."""
         return max(1, self.receiver_queue_size)
 
 

@@ -1,7 +1,7 @@
 """A producer's frames: messages in, acks out.
 
 Extension: a text frame may be a JSON array of message objects. Each of them succeeds or fails as if it had been sent
-alone. The answer is one frame: an array of acks and refusals in the same order, sent once all messages have one.
+alone. The answer is one frame, an array of acks and refusals in the same order. It is sent once all are known.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def decode_frame(
     """Return the message of a text frame, or a list of messages if the frame is an array. Raises nothing.
 
     `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted` says whether the socket has encryptionKeys.
-    A refused message becomes a SendError, and so does an array that is empty or too long. The number is 7 for a payload
-    that is missing, null or not base64, for a time that cannot be read or stored, and for missing or wrong encryption
-    fields. Otherwise it is 3, for example if the frame is not JSON or a field has the wrong type.
+    A refused message becomes a SendError, and so does an array that is empty or too long. Its error number is 7 for a
+    payload that is missing, null or not base64, for a time that cannot be read or stored, and for missing or wrong
+    encryption fields. Otherwise the number is 3, for example if the frame is not JSON or a field has the wrong type.
     """
     try:
         fields = _decode(frame)

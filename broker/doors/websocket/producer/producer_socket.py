@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSocket"]
 
-_ALONE: Final = (None, 0)  # the rest of a `Reply` for a message that was not in an array
+_ALONE: Final = (None, 0)  # array and index in the `Reply` of a message that came alone
 
 
 class ProducerSocket(BrokerSocket):
@@ -52,7 +52,7 @@ class ProducerSocket(BrokerSocket):
             len(self._lanes), routing=options.routing_mode, hashing=options.hashing_scheme
         )
         await self.accept()
-        # `answer` closes the gate if the peer does not read its acks. This opens the gate once the peer has read them.
+        # If the peer does not read its acks, `answer` closes the gate. Open the gate once the peer has read them.
         self.transport.on_writable(lambda: self._gate.output_stuck(stuck=False))
 
     async def _open_lanes(self, topic: TopicName, options: ProducerOptions) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
 MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients also close a batch at this size
-_MEMBER_BYTES: Final = 16  # what each member adds to a batch besides its payload and strings
+_MEMBER_BYTES: Final = 16  # bytes of a member in a batch, besides its payload and strings
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # of one context, which is kept until its message is answered
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
