@@ -51,12 +51,16 @@ class Shop:
             log=self.log,
             name=TopicName.parse("t"),
             reader=SimpleNamespace(position_at_time=self.position_at_time, read_chosen=self.read_chosen),
-            subscriptions={"other": SimpleNamespace(cursor=other)},
+            subscriptions={"other": SimpleNamespace(cursor=other, place=other.read_from)},
+            compacted=SimpleNamespace(first_since=self.first_since),
         )
         self.subscription: Any = SimpleNamespace(log=self.log, reader=self.topic.reader, cursor=self.cursor)
 
     async def own_topic(self) -> Any:
         return self.topic
+
+    async def first_since(self, _time_ms: int) -> None:
+        return None
 
     @property
     def positions(self) -> list[Position]:

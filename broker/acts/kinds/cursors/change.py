@@ -46,7 +46,7 @@ class Target:
     def from_json(cls, raw: Mapping[str, Any]) -> Target:
         """Return the target that `to_json` wrote."""
         remaining = raw["remaining"]
-        begins_at = raw.get("begins_at")  # plans of earlier versions lack it
+        begins_at = raw["begins_at"]
         return cls(
             how=raw["how"],
             position=Position.parse(raw["position"]),
@@ -82,9 +82,7 @@ class Change:
     run: Callable[[Cursor], None]  # if this raises IndexMissing, nothing has changed
     # The target, as the plan stores it; None = the change is found again when the act is applied.
     pinned: Mapping[str, object] | None = None
-    begins_at: Position | None = (
-        None  # the requested place of a reset, even if it is trimmed; None = no reset
-    )
+    begins_at: Position | None = None  # the requested place, even if it is trimmed; None = no reset
     notes: tuple[str, ...] = ()
     one: Position | None = None  # the entry that the change acks, if it acks only one
     is_whole: bool = False  # the change acks the whole entry `one`
