@@ -86,7 +86,7 @@ class ConsumerTable:
             slot.redeliver(event)
 
     def on_subscribe(self, event: events.Subscribe) -> None:
-        """Open a consumer. If a consumer with this id is open, answer SUCCESS; while it is being opened, refuse."""
+        """Open a consumer. If one with this id is open, answer SUCCESS. If it is still being opened, refuse."""
         known = self._slots.get(event.consumer_id)
         if known is None:
             most = self._broker.settings.max_consumers_per_connection
