@@ -203,7 +203,7 @@ class ConsumerPort(Protocol):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor so that the entry at `position` comes next. Raises BrokerError.
 
-        `remaining` has a bit for each message of the entry that is to be delivered, None = all. The broker first closes
+        In `remaining`, bit i is set if message i of the entry is to be delivered; None = all. The broker first closes
         the subscription's consumers, on Failover only the active one and this one. Their clients then subscribe again.
         """
 

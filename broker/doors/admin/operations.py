@@ -3,8 +3,8 @@
     @operation(router, "DELETE", "/admin/v2/tenants/{segment:tenant}", Action.RULE)
     async def delete_tenant(request: AdminRequest, tenant: str) -> None: ...
 
-The names in the path say on which tenant, namespace, topic or subscription the caller needs the permission. `described`
-lists all operations for the tables in docs/reference/admin-rest.md.
+The path names the tenant, namespace, topic or subscription on which the caller needs the permission. `described` lists
+all operations for the tables in docs/reference/admin-rest.md.
 """
 
 from __future__ import annotations

@@ -243,8 +243,8 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds, on every durable subscription. The caller needs permission for each.
 
-    The answer is 409 if the same request for one of the subscriptions alone would get 409. Messages on the others are
-    skipped even then.
+    The answer is 409 if the same request for one of the subscriptions alone would get 409. The other
+    subscriptions skip their messages even then.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")

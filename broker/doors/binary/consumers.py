@@ -58,7 +58,7 @@ class ConsumerTable:
         """Detach every consumer, because the connection is gone. Pending messages go to other or later consumers."""
         slots = list(self._slots.values())
         self._slots.clear()
-        # Stop all consumers first: the messages of one must not go to another one of this connection.
+        # Stop them all before the first detaches: its messages must not go to another consumer of this connection.
         for slot in slots:
             slot.is_closed = True
             if slot.consumer is not None:
