@@ -60,7 +60,7 @@ async def respond(
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, refusal: HandshakeRefused) -> None:
-    """Answer a request or a WebSocket handshake with a refusal, before any application has received its events."""
+    """Refuse a request or a WebSocket handshake from which no application has received an event yet."""
     if scope["type"] == "websocket":
         await receive()  # websocket.connect
         await refuse_handshake(send, refusal)

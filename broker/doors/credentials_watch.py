@@ -21,8 +21,8 @@ _LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often, 
 class CredentialsWatch:
     """Calls `on_expired` when the credentials expire.
 
-    After each change of permissions, revocations or passwords it checks the client again, and calls `on_refused` if the
-    check fails. If the broker does not authenticate clients, it does nothing.
+    Checks the client again after each change of permissions, revocations or passwords, and calls `on_refused` if the
+    check fails. Does nothing if the broker does not authenticate clients.
     """
 
     def __init__(

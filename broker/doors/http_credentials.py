@@ -50,7 +50,7 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
         elif name == CHOSEN_METHOD:
             chosen = value.decode("latin-1")
         elif name == ORIGINAL_ROLE:
-            if original_role:  # the proxy may have added its header to one that its client sent
+            if original_role:  # one may come from the proxy, and one from its client
                 raise AuthenticationFailed("the request has several headers X-Original-Principal: send one")
             original_role = value.decode("utf-8", "replace")
     if authorization is None and token:

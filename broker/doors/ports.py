@@ -158,14 +158,14 @@ class ConsumerPort(Protocol):
 
         `on_durable` is called once: when the ack is stored, or with an error. An ack of a reader or on a non-persistent
         topic is not stored, so `on_durable` is called at once. `validation_error` says why the client discards the
-        entries. `permits_settled` says that the door itself grants the permits of discarded entries again.
+        entries. If `permits_settled` is True, the door itself grants permits for the discarded entries.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
         """Deliver these entries again. If `positions` is None, deliver again everything pending at this consumer.
 
-        On Exclusive and Failover, the active consumer gets everything unacked again, whichever positions it names, and
-        a request of a consumer that is not active is ignored. Non-persistent topics ignore every request.
+        On Exclusive and Failover, the active consumer gets everything unacked again, even if it names positions.
+        Requests of other consumers are ignored there. Non-persistent topics ignore every request.
 
         An `epoch` higher than the consumer epoch replaces it.
         """
@@ -203,7 +203,7 @@ class ConsumerPort(Protocol):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor so that the entry at `position` comes next. Raises BrokerError.
 
-        `remaining` has a bit for each message of the entry that is to be delivered, None = all. The broker first closes
+        In `remaining`, bit i is set if message i of the entry is to be delivered; None = all. The broker first closes
         the subscription's consumers, on Failover only the active one and this one. Their clients then subscribe again.
         """
 

@@ -1,8 +1,8 @@
 """Back-pressure: the broker stops reading from a peer (a connected client) to which it owes too many answers.
 
 The gate may close only for a reason that goes away without another frame from the peer, such as a commit that is not
-done, an answer that the broker still owes, or a full output buffer. A gate that waited for a frame that the peer still
-has to send would never open again.
+done, an answer that the broker still owes, or a full output buffer. A gate that waits for another frame would never
+open again.
 """
 
 from __future__ import annotations

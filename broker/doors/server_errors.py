@@ -36,7 +36,7 @@ _SERVER_ERRORS: Final[dict[str, ServerError]] = {
     "ProducerFenced": ServerError.PRODUCER_FENCED,
     "UnsupportedVersionError": ServerError.UNSUPPORTED_VERSION_ERROR,
 }
-# By error code, as Pulsar answers a WebSocket handshake. Every other error is 500.
+# By error code, as Pulsar answers a WebSocket handshake. Codes that are not listed here get 500.
 _HTTP_STATUSES: Final[dict[str, int]] = {
     "AuthenticationError": 401,
     "AuthorizationError": 403,

@@ -88,14 +88,14 @@ async def clear_backlog(request: AdminRequest, tenant: str, namespace: str) -> N
 
 @operation(router, "POST", f"{NAMESPACE}/clearBacklog/{{segment:subscription}}", Action.ADMINISTER)
 async def clear_backlog_of(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
-    """Skip the backlogs of the subscriptions of this name in a namespace."""
+    """Skip the backlogs of all subscriptions with this name in a namespace."""
     found = await _subscriptions(request, tenant, namespace)
     await _act_on_each(request, "clear", [each for each in found if each[1] == subscription])
 
 
 @operation(router, "POST", f"{NAMESPACE}/unsubscribe/{{segment:subscription}}", Action.ADMINISTER)
 async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
-    """Delete the subscriptions of this name in a namespace. Those with consumers stay, and the answer is then 412."""
+    """Delete the subscriptions with this name in a namespace. If one has consumers, it stays, and the answer is 412."""
     found = await _subscriptions(request, tenant, namespace)
     await _act_on_each(request, "delete_subscription", [each for each in found if each[1] == subscription])
 
@@ -103,7 +103,7 @@ async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscr
 async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[str, str]]) -> None:
     """Carry out an act on each of these topics or subscriptions, then raise the first refusal, as Pulsar does.
 
-    One that was deleted meanwhile does not count as a refusal.
+    Ignore topics and subscriptions that were deleted meanwhile.
     """
     refusals: list[BrokerError] = []
     for topic, subscription in found:

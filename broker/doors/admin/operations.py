@@ -3,8 +3,8 @@
     @operation(router, "DELETE", "/admin/v2/tenants/{segment:tenant}", Action.RULE)
     async def delete_tenant(request: AdminRequest, tenant: str) -> None: ...
 
-The names in the path say on which tenant, namespace, topic or subscription the caller needs the permission. `described`
-lists all operations for the tables in docs/reference/admin-rest.md.
+The path names the tenant, namespace, topic or subscription on which the caller needs the permission. `described` lists
+all operations for the tables in docs/reference/admin-rest.md.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ register_converter(_Number, "number")
 
 
 def _responses(returned: Any) -> dict[int, Any]:
-    """Return the types of an operation's answers by status, with 204 among them if the operation may return None."""
+    """Return the types of an operation's answers by status. 204 is one of them if the operation may return None."""
     if returned is HttpResponse:
         return {200: None}  # ninja sends the response unchanged
     kinds = [each for each in get_args(returned) if each is not NoneType] or [returned]
@@ -111,7 +111,7 @@ def operation(
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        # Ninja calls this before it reads parameters and body. Ninja would run a plain function in a thread.
+        # Ninja calls this before it reads parameters and body. Async, because Ninja runs plain functions in threads.
         async def check(request: AdminRequest) -> Principal:
             if action is not None:
                 request.broker.access.check(request.principal, action, _subject_of(request.path_names))

@@ -51,7 +51,7 @@ class AdminRequest(ASGIRequest):
     query_string: bytes  # percent-encoded
 
     def _set_content_type_params(self, meta: Mapping[str, str]) -> None:
-        """Read the content type without its parameters: JSON is UTF-8, and Django fails on some parameters."""
+        """Read the content type, but not its parameters: JSON is UTF-8, and Django fails on some parameters."""
         self.content_type = meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         self.content_params = {}
 

@@ -26,8 +26,8 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-# In entries. As in Pulsar, a backlog below this with connected consumers is expired only if its oldest message is old
-# enough; otherwise the request is refused.
+# Entries. As in Pulsar, the broker refuses to expire messages if consumers are connected, the backlog is smaller than
+# this, and its oldest message is not old enough.
 _NEARLY_CAUGHT_UP: Final = 1000
 
 router = Router()
@@ -243,8 +243,8 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds, on every durable subscription. The caller needs permission for each.
 
-    The answer is 409 if the same request for one of the subscriptions alone would get 409. Messages on the others are
-    skipped even then.
+    The answer is 409 if the same request for one of the subscriptions alone would get 409. The other
+    subscriptions skip their messages even then.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")

@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # the challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 1.0  # between two checks whether the broker reads from the peer again
-# After this many checks, close anyway: a peer that always exceeds its rate may keep the broker from reading.
+# After this many checks, close the connection even if the broker does not read from the peer. Without this limit, a
+# peer that always exceeds its rate could stay connected with expired credentials.
 _MOST_LOOKS: Final = 600
 
 

@@ -159,7 +159,7 @@ class BinaryConnection:
         self._unread.append(data)
         self._handle_unread()
         if self._is_out_of_turn and (self._events or self._engine.has_more or len(self._unread) > 1):
-            # Do not pause if only this piece waits: the next read may bring nothing, and costs less than a pause.
+            # If only this piece waits, do not pause: the next read costs less than a pause, and may bring nothing.
             self._link.pause_reading()
 
     def _handle_unread(self) -> None:

@@ -58,7 +58,7 @@ class ConsumerTable:
         """Detach every consumer, because the connection is gone. Pending messages go to other or later consumers."""
         slots = list(self._slots.values())
         self._slots.clear()
-        # Stop all consumers first: the messages of one must not go to another one of this connection.
+        # Stop them all before the first detaches: its messages must not go to another consumer of this connection.
         for slot in slots:
             slot.is_closed = True
             if slot.consumer is not None:
@@ -86,7 +86,7 @@ class ConsumerTable:
             slot.redeliver(event)
 
     def on_subscribe(self, event: events.Subscribe) -> None:
-        """Open a consumer. If a consumer with this id is open, answer SUCCESS; while it is being opened, refuse."""
+        """Open a consumer. If one with this id is open, answer SUCCESS. If it is still being opened, refuse."""
         known = self._slots.get(event.consumer_id)
         if known is None:
             most = self._broker.settings.max_consumers_per_connection

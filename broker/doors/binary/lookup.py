@@ -114,7 +114,7 @@ class LookupAnswers:
 
 
 def _pattern(event: GetTopicsOfNamespace) -> TopicPattern | None:
-    """Return the client's pattern; None if there is none, or if the broker cannot apply it and only the client can."""
+    """Return the client's pattern; None if there is none, or if only the client can apply it."""
     try:
         return TopicPattern(event.pattern) if event.pattern else None
     except NotAllowed:

@@ -42,7 +42,7 @@ class Peer:
         on_slow_handshake: Callable[[], None],
         call_later: Timer,
     ) -> None:
-        """`on_slow_handshake` is called before the connection is closed because the handshake took too long."""
+        """If the handshake takes too long, `on_slow_handshake` is called before the connection is closed."""
         self.engine = engine
         self.gate = gate
         self.address = address

@@ -83,13 +83,13 @@ class ProducerTable:
         return until is not None and self._loop.time() < until
 
     def on_open_producer(self, event: events.OpenProducer) -> None:
-        """Open a producer. If this id has an open one, answer for it again, or replace it if the new epoch is higher.
+        """Open a producer. If one with this id is open, answer again, or replace it if the new epoch is higher.
 
-        Refuse while the producer with this id is still being opened.
+        If the one with this id is still being opened, refuse.
         """
         known = self._slots.get(event.producer_id)
         if known is not None and known.producer is not None and known.epoch < event.epoch:
-            # The client gave up on the old producer and will resend its sends in flight.
+            # The client gave up on the old producer and will repeat its unanswered sends.
             known.producer.detach()
             known.forget_pending()
             self._forget(known)
@@ -378,8 +378,8 @@ class ProducerSlot:
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Tell the client that the producer is closed. The client opens it again and repeats the unanswered sends.
 
-        If the producer still waits for exclusive access, the client still expects the second answer to its request, so
-        that answer is a refusal. While the producer is being opened, do nothing: opening it fails with the reason.
+        If the producer still waits for exclusive access, the client expects a second answer to its request: send a
+        refusal. While the producer is being opened, do nothing: opening it fails with the reason.
         """
         if self.producer is None:
             return
@@ -404,7 +404,7 @@ class ProducerSlot:
 
 
 def _answered_as(sequence_id: int, highest: int | None) -> int:
-    """Return the sequence id of a send's SEND_ERROR. Like Pulsar's broker, use the highest id that the client gave.
+    """Return the sequence id for a SEND_ERROR. Like Pulsar's broker, use the highest id that the client gave.
 
     Java's client compares this id with the last message of its batch. The C++ and Go clients compare it with the first
     message, and send no highest id.

@@ -12,7 +12,7 @@ __all__ = ["RepeatedRefusals"]
 logger = logging.getLogger(__name__)
 
 _MOST_SHOWN: Final = 300  # characters of a topic or a reason in a log line
-REPEATED: Final = 10  # refusals of one kind of request after which the log names the client
+REPEATED: Final = 10  # after this many refusals of one kind of request, the log names the client
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class _Refused:
 class RepeatedRefusals:
     """Counts one connection's refused requests by kind. Memory is bounded, because there are few kinds of request.
 
-    Logs a kind at its 10th refusal, and its total when the connection ends if more refusals followed.
+    Logs the 10th refusal of a kind. If more follow, logs the kind's total when the connection ends.
     """
 
     def __init__(self, peer: Callable[[], str], now_s: Callable[[], float]) -> None:

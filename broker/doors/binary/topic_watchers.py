@@ -27,7 +27,7 @@ class TopicWatchers:
         self._watchers: dict[int, _Watcher] = {}
 
     def on_watch(self, event: events.WatchTopicList) -> None:
-        """Watch a list. If a watcher has this id, replace it: clients ask again to check their lists."""
+        """Watch a list. If a watcher has this id, replace it: clients repeat the command to check their lists."""
         known = self._watchers.pop(event.watcher_id, None)
         if known is not None:
             known.close()

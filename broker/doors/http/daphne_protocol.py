@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # with this many unsent bytes, the socket is not writable
-# How many to handle between two looks at the clock, at a few µs each: frames that arrived whole, or steps of Autobahn's
-# parser. A step reads the head of a frame, or the part of its payload that has arrived.
+# Between two looks at the clock, handle this many frames that arrived whole, or this many steps of Autobahn's parser.
+# Each takes a few µs. A step reads the head of a frame, or the part of its payload that has arrived.
 FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # limit on other paths; a thousand acks take a tenth of it
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # limit on other paths than these; 1,000 acks take a tenth of it
 ENVELOPE_BYTES: Final = 64 * 1024  # for the parts of a JSON message beside its payload, such as properties
 
 _SMALL: Final = struct.Struct("!BB")
@@ -139,7 +139,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         code: int = 400,
         responseHeaders: Any = None,  # noqa: N803 - Autobahn's name
     ) -> None:
-        """Refuse a handshake. Autobahn itself puts the reason into the status line and sends no body."""
+        """Refuse a handshake, with the reason in the body. Autobahn would put it into the status line."""
         self.wasNotCleanReason = reason
         headers = [(b"Content-Type", JSON)]
         if responseHeaders:  # Autobahn sets them for one fault only: a version that the server does not speak
@@ -205,7 +205,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return at > 0
 
     def _continue(self) -> None:
-        """Parse on, because the queue has room or this connection's turn has come. Read on if nothing forbids it."""
+        """Resume parsing, because the queue has room or this connection's turn has come. Resume reading if allowed."""
         if self.state == self.STATE_CLOSED:
             return
         self.consumeData()
@@ -227,7 +227,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.message_data += payload
 
     def onMessageEnd(self) -> None:  # noqa: N802 - Autobahn's name
-        """Do what Autobahn does, without its event listeners: they cost more than the rest."""
+        """Do what Autobahn does, but call no event listeners: they would take most of the time."""
         if self.message_data is not None and not self.failedByMe:
             self.onMessage(bytes(self.message_data), self.message_is_binary)
         self.message_data = None
@@ -251,7 +251,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def onPing(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
         """Answer a ping. While the peer does not read, keep only the last ping: RFC 6455 lets one pong answer several.
 
-        Otherwise a peer that sends pings and reads nothing would fill the memory with pongs.
+        With a pong for each ping, a peer that sends pings and reads nothing would fill the memory.
         """
         if self._is_output_paused:
             self._unanswered_ping = payload
@@ -285,7 +285,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._continue()
 
     def check_timeouts(self) -> None:
-        """Ping as Daphne does, but not while the broker reads nothing from the peer, or while a ping has no answer.
+        """Ping as Daphne does, unless the broker reads nothing from the peer now, or an earlier ping has no answer.
 
         A second ping would make Autobahn forget the timer of the first. No pong could then stop that timer, and it
         would drop a peer that was slow once.
@@ -317,7 +317,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """The client's checked certificate; None if there is none, or if it has not exactly one common name."""
+        """The client's checked certificate; None if there is none, or if it does not have exactly one common name."""
         certificate: ClientCertificate | None = self.transport.certificate
         return certificate
 

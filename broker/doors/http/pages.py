@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["HttpPages"]
 
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-# The pause between two slices of /metrics, each of which takes about a millisecond to make. In a pause a message can
-# make all its passes through the event loop, so that it seldom waits for more than one slice.
+# The pause between two slices of /metrics. A slice takes about a millisecond to make. During one pause, a message can
+# get all its turns on the event loop, so it seldom waits for more than one slice.
 _PAUSE_S: Final = 0.002
 EVERYBODY: Final = "*"  # in VELA_METRICS_ROLES, it stands for every client
 
 
 class HttpPages:
-    """An ASGI application for `/metrics`, `/healthz` and `/readyz`. Paths that nothing serves get 404 here."""
+    """An ASGI application for `/metrics`, `/healthz` and `/readyz`. Answers unknown paths with 404."""
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker

@@ -29,8 +29,8 @@ _MAX_HEAD_BYTES: Final = 8 * 1024
 _MAX_WAITING_BYTES: Final = 16 * 1024  # limit for later requests while a pull has no answer, as in Twisted
 
 # RFC 9112: the request line, then fields without folded lines. The pattern matches no field that announces a body, an
-# upgrade or the end of the connection. Nor does it match a field that names the web page that sent the request, the
-# method of authentication, or the client of a proxy.
+# upgrade or the end of the connection. Nor does it match a field that names the requesting web page, the method of
+# authentication, or the client of a proxy.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
@@ -132,7 +132,7 @@ class PullConnection(LimitedConnection):
         self.request_arrived()
 
     def count_request(self) -> None:
-        """Count the request, unless it was counted before this connection passed it on."""
+        """Count the request, unless `_begin` has already counted it."""
         is_counted, self._is_counted = self._is_counted, False
         if not is_counted:
             super().count_request()
@@ -150,7 +150,7 @@ class PullConnection(LimitedConnection):
         head = _OK if status == 200 else _response_head(status, challenge)
         self._was_active = True
         self.transport.write(head % len(body) + body)
-        if self._pull is not None:  # otherwise `_read` continues by itself
+        if self._pull is not None:  # if None, `_begin` still runs, and `_read` continues after it
             self._pull = None
             if not self._is_output_full and not self._is_out_of_turn:
                 self._go_on()

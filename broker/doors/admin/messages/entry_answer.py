@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["entry_answer"]
 
-_MOST_HEADER_CHARACTERS: Final = 65_000  # Python's clients fail at a longer header; some others fail earlier
+_MOST_HEADER_CHARACTERS: Final = 65_000  # Python's clients fail at a longer header; some clients fail earlier
 _SIGNED: Final = 1 << 63  # from here on, Java writes unsigned 64-bit numbers as negative numbers
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}
@@ -72,7 +72,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
 
 def _headers(metadata: MessageMetadata) -> dict[str, str]:
     found: dict[str, str] = {}
-    has: Any = metadata.HasField  # Any, because it is typed for literal names only
+    has: Any = metadata.HasField  # Any, because the type of HasField allows literal names only
     for field, name in (
         ("publish_time", "publish-time"),
         ("event_time", "event-time"),

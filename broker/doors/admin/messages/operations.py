@@ -54,7 +54,7 @@ async def peek(
     cursor = found.cursor
     if position > cursor.backlog_entries:
         raise Refused(404, "Message not found")
-    # Walk over one entry fewer: a walk over `position` entries could also pass acknowledged entries that follow.
+    # Walk only over the entries before this one: a longer walk could also pass acknowledged entries that follow it.
     before = await with_index(found_topic.reader, lambda: cursor.position_after_entries(position - 1))
     after = found_topic.log.ledgers.next_after(before.mark_delete)
     return await _entry(request, found_topic, cursor.next_unacked(after))
@@ -76,7 +76,7 @@ async def examine(
     stored = sum(each.entries for each in ledgers)
     if not stored:
         raise Refused(412, "Could not examine messages due to the total message is zero")
-    # A number past the other end of the topic means the entry at that end.
+    # A number below 1 means 1, and a number that is too large means `stored`.
     back = min(max(1, messagePosition), stored)
     return await _entry(
         request, found, _nth(found, back if initialPosition == "earliest" else stored - back + 1)

@@ -34,7 +34,7 @@ __all__ = ["router"]
 
 _TOPIC: Final = "/topics/{domain:domain}/{segment:tenant}/{segment:namespace}/{segment:topic}"
 MAX_MESSAGES: Final = 1000
-_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes for a message: it may succeed later, or it will not
+_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes: the message may succeed later, or it never will
 _MAX_INT64: Final = 2**63 - 1
 _MOST_DIGITS: Final = 30  # of a time; real times have fewer
 _LONGEST_TURN_S: Final = 0.01  # after this much work, a request lets other connections work

@@ -76,7 +76,7 @@ def _encoded(type_: SchemaType, text: str) -> bytes:
 async def schema_of(
     schemas: Schemas, topic: TopicName, *, version: int, key_schema: str | None, value_schema: str | None
 ) -> RestSchema:
-    """Return the schema that a request names, or else the topic's latest, if it has one.
+    """Return the schema that a request names. If it names none, return the topic's latest, if there is one.
 
     Raises Refused for a schema or version that REST cannot use, and SchemaNotFound for a version that is not stored.
     """

@@ -101,7 +101,7 @@ class RestSends(AwaitedSends):
         if producer is not None:
             producer.detach()
 
-    # -- The rest of ProducerSink; AwaitedSends has the other methods ----------------------------------------
+    # -- Methods of ProducerSink that AwaitedSends does not have ---------------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Fail every send that has no receipt yet, because the broker closed the producer."""

@@ -48,7 +48,7 @@ def _others(kind: QuotaType, found: Values) -> list[QuotaType]:
 def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str, object]:
     """Return the values that set one quota. `found` has the values that are set now.
 
-    Raises Refused(412) if the two quotas would have different policies.
+    Raises Refused(412) if the two quotas would differ in `policy`.
     """
     others = _others(kind, found)
     now = found.get("backlog_quota_policy", _DEFAULT_POLICY)
@@ -72,7 +72,7 @@ def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str
 def write_map(given: object) -> dict[str, object]:
     """Return the values that set the quotas of a new namespace, from `backlog_quota_map`.
 
-    Raises Refused(400) if `given` is not a map of quotas, and Refused(412) if they have different policies.
+    Raises Refused(400) if `given` is not a map of quotas, and Refused(412) if the quotas differ in `policy`.
     """
     try:
         quotas = _MAP.validate_python(given)

@@ -69,7 +69,7 @@ async def grant_subscription_permission(
 async def revoke_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
 ) -> None:
-    """Revoke a role's permission to use a subscription. If no role has it any more, all consumers may use it."""
+    """Revoke a role's permission to use a subscription. If no role has it, all consumers may use the subscription."""
     subject = await _namespace(request, tenant, namespace)
     await _set(request, replace(subject, subscription=subscription), [role], [])
 

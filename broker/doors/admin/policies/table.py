@@ -348,7 +348,7 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
 
 
 def completed(document: Values, in_force: Values) -> Values:
-    """Return the policies that are set, and those that one policy of Pulsar shows together with them.
+    """Return the policies that are set. If only a part of a Pulsar policy is set, add its other parts from `in_force`.
 
     For example, Pulsar's retention has a time and a size. If only the size is set, the time in force is added.
     """

@@ -46,8 +46,8 @@ def consumer_stats(
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `ranges` are the hash slots that it owns, or None if the subscription is not Key_Shared. `draining` are the slots
-    that it no longer owns, although entries of them are still pending at it.
+    `ranges` are the hash slots that it owns, or None if the subscription is not Key_Shared. `draining` are its former
+    slots of which it still has pending entries.
     """
     figures = consumer.statistics(rates)
     return ConsumerStats(

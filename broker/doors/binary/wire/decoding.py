@@ -416,7 +416,7 @@ UNBUILT: Final[dict[int, str]] = {
     pb.BaseCommand.WATCH_TC_ASSIGNMENTS: _NO_TRANSACTIONS,
     pb.BaseCommand.WATCH_TC_ASSIGNMENTS_CLOSE: _NO_TRANSACTIONS,
 }
-"""Commands that the protocol allows a client to send and that Vela refuses, with the reason."""
+"""The client commands that Vela refuses, each with the reason."""
 
 
 def _unsupported(command: pb.BaseCommand) -> events.Unsupported:

@@ -39,8 +39,8 @@ __all__ = ["ServerEngine"]
 
 _EVERY_COMMAND: Final = 1 << 62  # more commands than any piece has
 _LONG_COMMAND_BYTES: Final = 1024  # longer commands may have many ids
-_BYTES_LIKE_A_COMMAND: Final = 128  # decoding this many bytes takes as long as another short command
-_IDS_LIKE_A_COMMAND: Final = 8  # this many ids of a slice count as another short command
+_BYTES_LIKE_A_COMMAND: Final = 128  # a command of this many bytes counts as two short ones
+_IDS_LIKE_A_COMMAND: Final = 8  # this many ids of a slice count as one short command
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
 # Version texts of clients that know REACHED_END_OF_TOPIC begin like this. Others close the connection on it.
