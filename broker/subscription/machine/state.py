@@ -149,7 +149,7 @@ class State:
         self.stored_mark_delete = cursor.mark_delete  # a crash would return the cursor to this position
         self.undo_act_id = 0  # the latest act that has or had an undo window; 0 = none
         self.undo_until_ms = 0  # end of that window; 0 = no act, or the window is over
-        # When a consumer last left. Before that, the stored time, or the time of loading if no time is stored.
+        # When a consumer last left. Until one leaves: the stored time, or the time of loading if no time is stored.
         self.last_used_ms = now_ms
 
     @property
