@@ -93,8 +93,8 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     """Remove points that are older than `kept_ms` allows for their resolution. Return how many were removed.
 
-    `kept_ms` has an item for each of RESOLUTIONS_S. Each resolution takes at most about an equal part of
-    `budget_s`. Points that are still to be rolled up stay. Safe to repeat.
+    `kept_ms` has an item for each of RESOLUTIONS_S. Each resolution takes at most about an equal part of `budget_s`.
+    Points that are still to be rolled up stay. Safe to repeat.
     """
     gone = 0
     with task_connection("vela task") as connection:

@@ -181,7 +181,7 @@ class State:
         self.unstored_place = (self.cursor.mark_delete, position)
 
     def place(self) -> Position:
-        """Return the position of `begin_at` while mark-delete has not moved since, else the one after mark-delete."""
+        """Return the position after mark-delete, or that of `begin_at` if mark-delete has not moved since that call."""
         mark_delete = self.cursor.mark_delete
         if self.unstored_place is not None and self.unstored_place[0] == mark_delete:
             return self.unstored_place[1]
