@@ -61,7 +61,7 @@ class StoredRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A subscription, a topic or the broker, when it is over the limit of a rule."""
+    """A subscription, a topic or the broker that is over the limit of a rule."""
 
     rule_id: int
     topic_id: int
@@ -74,7 +74,7 @@ class Found:
 
     @property
     def match(self) -> Match:
-        """The subject, with its value and since when it is over the limit."""
+        """The subject, its value, and the time since which it is over the limit."""
         return Match(
             subject=Subject(self.topic_id, self.subscription_id), value=self.value, since_ms=self.since_ms
         )
@@ -82,7 +82,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """A stored alert that waits or fires, or whose clearing is still to be notified."""
+    """A stored alert that waits or fires, or that has cleared and was not notified as cleared."""
 
     rule_id: int
     topic_name: str
@@ -131,7 +131,7 @@ class AlertRound:
             return cursor.execute(query("alerts", "matches"), match_parameters(rules, now_ms)).fetchall()
 
     def open(self, now_ms: int) -> list[OpenAlert]:
-        """Return the alerts that wait or fire, or whose clearing, at most a day ago, is still to be notified."""
+        """Return the alerts that wait or fire, or that cleared in the last day and were not notified as cleared."""
         rows = self._connection.execute(query("alerts", "open"), {"now_ms": now_ms}).fetchall()
         return [
             OpenAlert(
@@ -219,7 +219,7 @@ def sent(notification_id: int) -> None:
 
 
 def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
-    """Record a failed attempt. The next attempt follows after `retry_s` seconds; None = give the notification up."""
+    """Record a failed attempt. The next attempt follows after `retry_s` seconds; None = give up."""
     with _connect() as connection:
         parameters = {"id": notification_id, "error": error.replace("\0", "\ufffd")[:500], "retry_s": retry_s}
         connection.execute(query("alerts", "failed"), parameters)

@@ -15,7 +15,7 @@ __all__ = ["Connection", "connect", "is_outcome_unknown", "keep_alive"]
 Connection = AsyncConnection[TupleRow]
 T = TypeVar("T")
 
-# How long a wait sleeps at most; an answer ends it at once. psycopg's default is 0.1 s, to check for Ctrl-C.
+# A wait sleeps at most this long, and an answer ends it at once. psycopg's default is 0.1 s, to check for Ctrl-C.
 _WAKE_S: Final = 5.0
 
 _KEEPALIVE = {  # a lost host is noticed within 15 s

@@ -46,7 +46,7 @@ async def name_broker(connection: Connection, *, host: str, pid: int, http_url: 
 
 
 async def stopped(connection: Connection, *, host: str, pid: int) -> None:
-    """Record that this process stopped cleanly, unless another process took over, and release the lock."""
+    """Record that this process stopped cleanly, unless another process took over. Then release the lock."""
     await connection.execute(query("ownership", "stopped"), (pid, host))
     await connection.execute(query("ownership", "unlock"))
 

@@ -21,8 +21,8 @@ from broker.storage.connection import Connection, connect
 __all__ = ["PreparedConnection"]
 
 # Options of the session: plan an append once, and do not plan to read a whole table, which may grow later. By default,
-# PostgreSQL plans an append again each time: a plan for all values assumes longer arrays than most appends have, and so
-# looks more expensive. Planning took more than half of PostgreSQL's CPU time for a small commit, see
+# PostgreSQL plans each append again: a plan for all values looks more expensive, because PostgreSQL then assumes longer
+# arrays than most appends have. Planning took more than half of PostgreSQL's CPU time for a small commit, see
 # docs/decisions/0049-appends-planned-once.md.
 _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
@@ -89,9 +89,9 @@ class PreparedConnection:
         """Run statements as one transaction: a SELECT, then COPY … FROM STDIN, once or several times.
 
         `streams` gets the rows of the SELECT, in the text format, and yields the bytes of one COPY after the other. The
-        transaction commits only after the result of `turn` is true. If nobody sets it within 5 s of the last bytes, it
-        becomes false. If it is false, nothing is stored and this raises psycopg.errors.QueryCanceled. Other errors and
-        cancellation are those of `execute`. Nothing is stored if a COPY or `streams` fails.
+        transaction commits only after the result of `turn` is true. If nobody sets it within 5 s of the last bytes,
+        this sets it to false. If it is false, nothing is stored and this raises psycopg.errors.QueryCanceled. Other
+        errors and cancellation are those of `execute`. Nothing is stored if a COPY or `streams` fails.
         """
         self._pgconn.send_query(statements)
         answer = await self._answer()

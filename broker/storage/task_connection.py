@@ -35,7 +35,7 @@ def keep_connections() -> None:
 
 @contextmanager
 def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[ShortConnection]:
-    """Lend a connection as `short_connection` opens it. After `keep_connections`, the next such task gets it again.
+    """Lend a connection as `short_connection` opens it. If connections are kept, the next equal call gets it again.
 
     A task that changes a session setting needs a `name` of its own, because the setting stays changed. If the task
     fails, its connection is closed. Raises psycopg.OperationalError.

@@ -61,4 +61,4 @@ class AcksWithoutCounts:
                     self._failed(command, error)
                 self._carry_out(effects)
         finally:
-            acks.forget_late()  # no late ack is left, unless the broker is stopping
+            acks.forget_late()  # late acks are left only if the broker is stopping

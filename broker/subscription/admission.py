@@ -40,8 +40,8 @@ def require_new_subscription(
 ) -> None:
     """Check that one more durable subscription may be created.
 
-    `durable` is the number that the topic has. Raises SubscriptionNotFound if `by_attaching` is True but attaching may
-    not create subscriptions, and NotAllowed if the topic has reached its limit.
+    `durable` is how many the topic has. Raises SubscriptionNotFound if `by_attaching` is True but attaching may not
+    create subscriptions, and NotAllowed if the topic has reached its limit.
     """
     if by_attaching and not policies.auto_create_subscriptions:
         raise SubscriptionNotFound(
@@ -61,7 +61,7 @@ def splits_batches(identity: ClientIdentity) -> bool:
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
     """Raise UnsupportedVersion for a client that cannot read batches, if the topic has ever had a batch.
 
-    Such a topic has more messages than entries, including trimmed ones; batches of one message do not count.
+    The topic has had one if its total of messages exceeds its total of entries: batches of one message do not count.
     """
     if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(

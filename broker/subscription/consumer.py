@@ -156,9 +156,9 @@ class Consumer(Member):
         An ack by a reader or on a non-persistent topic is not stored; it is answered as soon as it is applied.
 
         `validation_error` is the reason why the client discarded the messages; the broker acks them nevertheless. A
-        client that discards an entry grants one permit for it, and this method grants the others that it cost. There
-        are two exceptions: with `permits_settled`, the caller grants them, and for messages that the client could not
-        decrypt, the client grants the permits of the whole batch.
+        client that discards an entry grants only one of the permits that the entry cost, and this method grants the
+        remaining ones. It grants none with `permits_settled`, because the caller does, and none for messages that the
+        client could not decrypt, because the client grants the permits of the whole batch.
         """
         if self.is_open:
             self._subscription.ack(
@@ -200,7 +200,7 @@ class Consumer(Member):
         self.due_filter = due_filter
 
     def still_due(self, due: Sequence[Due]) -> list[Position]:
-        """Return the positions of those overdue deliveries that must be redelivered."""
+        """Return the positions of the overdue deliveries that must be redelivered."""
         if self.due_filter is not None:
             try:
                 return self.due_filter(due)
@@ -235,8 +235,8 @@ class Consumer(Member):
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks entries of this consumer, even after the consumer has left.
 
-        The function does nothing after a reset, a seek or an undo, because the ack belongs to a delivery that came
-        before it, and nothing once the subscription is deleted or the topic closed.
+        After a reset, a seek or an undo, the function does nothing, because the ack belongs to an earlier delivery. It
+        also does nothing after the subscription was deleted or the topic closed.
         """
         return self._subscription.acker(self)
 
@@ -253,7 +253,7 @@ class Consumer(Member):
         await self._subscription.seek_position(self, position, remaining)
 
     async def seek_time(self, publish_time_ms: int) -> None:
-        """Move the cursor to the first entry appended at or after this time; otherwise like `seek_position`.
+        """Do as `seek_position`, but move the cursor to the first entry appended at or after this time.
 
         Cancelling stops only the search for that entry.
         """
@@ -283,7 +283,7 @@ class Consumer(Member):
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         """Detach the consumer: its connection is gone or its client closed it. Safe to repeat.
 
-        Other consumers, or the next that attaches, get its unacknowledged messages.
+        Its unacknowledged messages go to the other consumers, or to the next consumer that attaches.
         """
         if self.is_open:
             self.is_open = False
@@ -333,8 +333,8 @@ class Consumer(Member):
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand these deliveries to the sink, for one transport write.
 
-        If a batch is among them and the client is too old to split batches, the sink gets only the other entries, and
-        the broker then closes the connection.
+        A client may be too old to split batches. If there is a batch for it, the sink gets only the entries that are
+        not batches, and the broker then closes the connection.
         """
         batches: list[Delivery] = []
         if not self._splits_batches:

@@ -50,7 +50,7 @@ class Reads:
         self.task = asyncio.create_task(self._run(read), name=f"read for {self._name}")
 
     def stop(self) -> None:
-        """Cancel the read under way. Otherwise it would repeat for as long as the database is unavailable."""
+        """Cancel the read under way, which would repeat for as long as the database is unavailable."""
         if self.task is not None:
             self.task.cancel()
 

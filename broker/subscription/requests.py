@@ -55,7 +55,7 @@ class SubscribeRequest:
     earliest: bool = False  # True: a new subscription begins at the first entry; False: after the last entry
     start: Position | None = None  # non-durable: the first entry to send, or EARLIEST/LATEST; None = LATEST
     start_remaining: int | None = None  # ack set of the entry at `start`; None = send all its messages
-    rollback_s: int = 0  # > 0: instead, a new cursor begins with the entries of the last `rollback_s` seconds
+    rollback_s: int = 0  # > 0: a new cursor begins this many seconds back; `earliest` and `start` are ignored
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)

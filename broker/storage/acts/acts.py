@@ -1,6 +1,6 @@
 """Read and change acts in PostgreSQL, from the broker's process. Other processes use storage/acts/requests.py.
 
-The file is long because it has one function for each statement on one table, and names many parameters.
+The file is long because each statement on the table has its own function, with many named parameters.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class WaitingAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoSource:
-    """The act that an undo takes back, as it is stored."""
+    """The stored act that an undo takes back."""
 
     act_id: int
     kind: str
@@ -185,7 +185,7 @@ async def needs_second_person(connection: Connection, act_id: int) -> bool:
 
 
 async def outcome(connection: Connection, act_id: int) -> tuple[str, str]:
-    """Return the state of an act and its error. The state is "deleted" if the act log has the act no more."""
+    """Return the state of an act and its error. The state is "deleted" if the act is no longer in the act log."""
     row = await (await connection.execute(query("acts", "outcome"), (act_id,))).fetchone()
     return ("deleted", "") if row is None else (row[0], row[1])
 
@@ -211,7 +211,7 @@ async def unfinished(connection: Connection) -> list[WaitingAct]:
 
 
 async def end_client_acts(connection: Connection) -> None:
-    """End the clients' commands, evictions and expiries that an earlier broker began and did not end.
+    """End acts that an earlier broker began and did not end: commands of clients, evictions and expiries.
 
     Safe to repeat.
     """
@@ -304,7 +304,7 @@ async def report(connection: Connection, act_id: int, progress: str) -> None:
 
 
 async def wake_requester(connection: Connection, act_id: int) -> None:
-    """Tell the processes that wait for an answer that this act has one."""
+    """Tell the waiting processes that this act has an answer."""
     await connection.execute(query("acts", "wake_requester"), (act_id,))
 
 
@@ -324,7 +324,7 @@ async def apply_to_cursor(
     """Store a cursor's whole new state with the act's result. Safe to repeat.
 
     Return False if the topic is fenced or the subscription was deleted. An undo needs `before`, the cursor before the
-    act, and `passed`, the entries that the act acked beyond its mark-delete. `undo_window_s` 0 = the act cannot be
+    act, and `passed`, the entries beyond the new mark-delete that the act acked. `undo_window_s` 0 = the act cannot be
     undone.
     """
     cursor = await connection.execute(
@@ -429,7 +429,7 @@ async def record_commit(
     origin: str,
     cursor_version: int,
 ) -> None:
-    """Record a pull consumer's commit: in its origin's act on the subscription from the last 24 hours, or a new act."""
+    """Record a pull consumer's commit. Commits from one origin on a subscription share an act for 24 hours."""
     await connection.execute(
         query("acts", "record_commit"),
         {

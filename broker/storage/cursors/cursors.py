@@ -182,7 +182,7 @@ async def delete_subscription(
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
 ) -> set[int]:
-    """Store the changes of these cursors, except those of fenced topics. Return the ids of the other topics.
+    """Store the changes of these cursors, except those of fenced topics. Return the ids of the topics not fenced.
 
     `epochs` maps topic ids to owner epochs. Safe to repeat after a lost answer.
     """

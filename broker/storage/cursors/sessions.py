@@ -170,11 +170,11 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
-    """Set the state of subscriptions last reported before `before_ms`, then of such topics: at most `limit` of each.
+    """Set the state of subscriptions, then of topics, that were last reported before `before_ms`.
 
-    Subscriptions that are stuck, paused or idle already are left out. The others become stuck if they have a backlog
-    besides delayed messages, and idle otherwise. Return the number of subscriptions or of topics, whichever is larger.
-    If that number is below `limit`, no subscription and no topic is left.
+    Change at most `limit` of each, and none that is already stuck, paused or idle. A subscription becomes stuck if it
+    has a backlog besides delayed messages, and idle if not. Return how many subscriptions or topics changed, whichever
+    number is larger. A number below `limit` means that all are done.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {

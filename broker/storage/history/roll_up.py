@@ -1,7 +1,7 @@
 """Roll the points of charts up into longer buckets, and remove old points. Synchronous, because Celery calls it.
 
 Each bucket, and each batch of removed points, is a separate transaction and takes much less than a second. A run that
-is killed loses one of them, which the next run does again.
+is killed loses one transaction, and the next run repeats it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     """Remove points that are older than `kept_ms` allows for their resolution. Return how many were removed.
 
-    `kept_ms` has an item for each of RESOLUTIONS_S. This takes at most about `budget_s`, divided equally among them.
+    `kept_ms` has an item for each of RESOLUTIONS_S. Each resolution takes at most about an equal part of `budget_s`.
     Points that are still to be rolled up stay. Safe to repeat.
     """
     gone = 0

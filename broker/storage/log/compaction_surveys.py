@@ -48,7 +48,7 @@ async def ready(connection: Connection, *, limit: int) -> list[Survey]:
 
 
 async def keys(connection: Connection, survey_id: int, wanted: Sequence[bytes]) -> dict[bytes, LatestOfKey]:
-    """Return the latest message of each key that the survey has. `wanted` and the result have the keys' MD5 sums."""
+    """Return MD5 sum of a key → the key's latest message, for the `wanted` sums that the survey has."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction_surveys", "keys"), (survey_id, list(wanted)))
     return {
@@ -80,9 +80,9 @@ async def finish(
 
 
 async def abandon(connection: Connection) -> None:
-    """Refuse surveys that their jobs have not finished and that can no longer be used. Safe to repeat.
+    """Refuse unfinished surveys that can no longer be used. Safe to repeat.
 
-    These are surveys that are a day old, whose run ended, or whose topic was compacted since the survey began.
+    A survey cannot be used if it is a day old, if its run has ended, or if its topic was compacted since it began.
     """
     await connection.execute(query("compaction_surveys", "abandon"))
 

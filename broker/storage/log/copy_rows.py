@@ -29,7 +29,7 @@ class CopyRows:
     """The rows of one topic. Each row is two items of a list: its numbers, then its data.
 
     `entries` has rows of the table of entries. `pages` has rows of the table `rest` that fill a page, and `parts` has
-    its smaller rows.
+    the smaller rows of `rest`.
     """
 
     entries: list[Bytes] = field(default_factory=list)

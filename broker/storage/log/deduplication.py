@@ -46,7 +46,7 @@ async def load(connection: Connection, topic_id: int) -> tuple[Position | None, 
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], topics: Sequence[TopicFlush]
 ) -> set[int]:
-    """Store these changes, except those of fenced topics. Return the ids of the other topics.
+    """Store these changes, except those of fenced topics. Return the ids of the topics that are not fenced.
 
     `epochs` maps topic ids to owner epochs. The rows and the position of a topic are from the same moment, so a
     statement that arrives late does no harm: the next owner only has to read more of the log.

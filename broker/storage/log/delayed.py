@@ -15,7 +15,7 @@ _RUN_SHIFT = 15
 
 
 async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequence[int]]]:
-    """Return the entries of a topic whose due times are stored, as (ledger, entry ids), some ledgers several times."""
+    """Return a topic's entries with stored due times, as (ledger, entry ids). A ledger may occur several times."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "waiting"), (topic_id,))
     found: list[tuple[int, Sequence[int]]] = []

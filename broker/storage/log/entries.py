@@ -75,7 +75,7 @@ class LastEntry:
 
 
 def can_be_copied(size_bytes: int, delayed: Sized, moved: Sized) -> bool:
-    """Return whether `append` uses COPY: for enough bytes of data, all of them due and none from the outbox."""
+    """Return whether `append` uses COPY: the data is large, no entry is delayed, and none is from the outbox."""
     return size_bytes >= COPY_BYTES and not delayed and not moved
 
 
@@ -90,12 +90,11 @@ async def append(
 ) -> set[int]:
     """Store the rows of each topic that still has the epoch given here. Return the ids of these topics.
 
-    `epochs` maps topic ids to epochs. Nothing of the other topics is stored. A COPY calls `copying` when the server has
-    locked the owners' rows. `turn` says when this append may commit: the transaction waits until its result is true. If
-    the result is false, or not set within 5 s, nothing is stored and this raises psycopg.errors.QueryCanceled. Raises
-    ValueError if there is a `turn` and the rows cannot be copied. Raises psycopg.Error: if the server refuses a row,
-    nothing was stored; if the connection is lost, `is_outcome_unknown` is true for the error. Not safe to cancel,
-    because the outcome would be unknown.
+    `epochs` maps topic ids to epochs. A COPY calls `copying` when the server has locked the owners' rows. The
+    transaction commits only after the result of `turn` is true. If that result is false, or is not set within 5 s,
+    nothing is stored and this raises psycopg.errors.QueryCanceled. Raises ValueError if there is a `turn` and the rows
+    cannot be copied. Raises psycopg.Error: if the server refuses a row, nothing was stored; if the connection is lost,
+    `is_outcome_unknown` is true for the error. Not safe to cancel, because the outcome would be unknown.
     """
     if not can_be_copied(rows.size_bytes, rows.delayed, rows.moved):
         if turn is not None:

@@ -236,7 +236,7 @@ async def topics_to_visit(
 
 
 async def oldest_pin(connection: Connection) -> OldestPin | None:
-    """Return the subscription furthest behind of those that keep the oldest closed segment; None = none does.
+    """Return the subscription that keeps the oldest closed segment: the one furthest behind. None = there is none.
 
     Long-lived segments do not count.
     """

@@ -32,7 +32,7 @@ async def topics(connection: Connection) -> list[str]:
 async def waiting(
     connection: Connection, topic: str, *, taken: Sequence[int], most: int, more_bytes: int
 ) -> list[OutboxRow]:
-    """Return the first rows of a topic that are neither being appended (`taken`) nor refused for now.
+    """Return the first rows of a topic, except those being appended (`taken`) and those refused for now.
 
     These are at most `most` rows, ending where their data reaches `more_bytes`. Safe to repeat and to cancel.
     """

@@ -53,7 +53,7 @@ def policies() -> None:
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
     """Delete all sessions if no broker runs: the last one stopped, or was silent for `silent_s` s. Safe to repeat.
 
-    Also delete sessions of an earlier owner epoch that were not updated for that time.
+    Also delete sessions of an earlier owner epoch that were not updated for `silent_s` s.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(

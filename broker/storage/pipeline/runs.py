@@ -64,7 +64,7 @@ def _connect() -> AbstractContextManager[ShortConnection]:
 
 
 def claim(worker: str, *, most: int) -> ClaimedRun | None:
-    """Take the run that has waited longest, unless all workers together run `most` already.
+    """Take the run that has waited longest, unless `most` runs are already under way.
 
     Return None if no run was taken. Also record that a worker looked for runs.
     """

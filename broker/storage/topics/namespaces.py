@@ -80,7 +80,7 @@ async def admin_roles(connection: Connection, name: str) -> list[str] | None:
 
 
 async def granted_admins(connection: Connection, name: str) -> list[str]:
-    """Return the roles that administer a tenant, which need not exist yet."""
+    """Return the roles that administer a tenant, even if the tenant does not exist yet."""
     cursor = await connection.execute(query("namespaces", "granted_admins"), (name,))
     return [row[0] for row in await cursor.fetchall()]
 

@@ -21,13 +21,13 @@ class Growth:
     before: int  # number of partitions
     after: int  # number of partitions; equal to `before` if none were added
     subscriptions: tuple[str, ...] = ()  # the subscriptions that were created on every new partition
-    taken: tuple[str, ...] = ()  # topics that already have names of new partitions; if any, nothing was done
+    taken: tuple[str, ...] = ()  # existing topics with names of new partitions; if any, nothing was done
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
-    """Add partitions until a topic has `partitions`. New partitions get the subscriptions of the existing ones.
+    """Add partitions until a topic has `partitions` of them. New partitions get the existing ones' subscriptions.
 
-    Return None if there is no such topic. Never remove partitions, and do not change a topic without partitions. Raises
+    Return None if there is no such topic. A topic that has enough partitions, or none at all, does not change. Raises
     InvalidTopicName if the names of the new partitions are too long. Safe to repeat.
     """
     async with connection.transaction():

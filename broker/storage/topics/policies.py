@@ -55,7 +55,7 @@ async def change(
 
 
 async def overriding(connection: Connection, namespace_id: int, names: Sequence[str]) -> dict[str, int]:
-    """Return policy → number of the namespace's topics that set it themselves, if any do."""
+    """Return policy → how many topics of the namespace set it themselves. Leave out policies that no topic sets."""
     cursor = await connection.execute(
         query("policies", "overriding"), {"namespace_id": namespace_id, "names": list(names)}
     )

@@ -210,7 +210,7 @@ async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, t
     """Advance each topic's epoch from the known value. Return topic → new epoch.
 
     A topic that is not in the result has a new owner or was deleted. Safe to repeat with the same token when the answer
-    was lost. Waits until older statements of the topics have ended.
+    was lost. Waits until older statements on the topics have ended.
     """
     cursor = await connection.execute(
         query("topics", "advance_epochs"),

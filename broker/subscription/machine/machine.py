@@ -200,7 +200,7 @@ class SubscriptionMachine:
         state.story.moved(state.cursor.mark_delete)
         state.gap = ""  # an act may have moved past the gap; if not, the next read finds it again
         start = state.read_start()
-        # Some moves, such as a skip, keep consumers, whose pending entries beyond the new mark-delete must not be read
+        # Some moves, such as a skip, keep consumers. Their pending entries beyond the new mark-delete must not be read
         # again. A reset keeps only Failover's standby consumers, which have nothing pending.
         stays = bool(state.members) and not state.ignores_acks
         state.read_position = max(state.read_position, start) if stays else start

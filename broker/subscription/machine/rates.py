@@ -91,7 +91,7 @@ class DispatchLimit:
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Take the messages and bytes of these deliveries out of the buckets."""
+        """Take tokens from the buckets, one for each message and each byte of these deliveries."""
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()

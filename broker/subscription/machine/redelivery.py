@@ -66,7 +66,7 @@ class Redelivery:
         if not state.story.is_on:
             return
         if state.type.single_active:
-            # Until a Failover switch has happened, no consumer is served: the switch records the return.
+            # While a Failover switch is planned, no consumer is served. The switch records the return.
             if member.dispatch is state.dispatcher.active and state.dispatcher.due_ms is None:
                 state.story.rewound(reason, state.cursor, now_ms)
             return

@@ -198,7 +198,10 @@ class Sending:
         return None if found or position > horizon else (ReadCompacted(position),)
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the plan's entries before the first that must be read. If there are none, return the read."""
+        """Add to `found` the plan's entries before the first that is not in memory.
+
+        If there are none, return the read to make.
+        """
         size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)

@@ -149,7 +149,7 @@ class State:
         self.stored_mark_delete = cursor.mark_delete  # a crash would return the cursor to this position
         self.undo_act_id = 0  # the latest act that has or had an undo window; 0 = none
         self.undo_until_ms = 0  # end of that window; 0 = no act, or the window is over
-        # When a consumer last left. Before that, the stored time, or the time of loading if no time is stored.
+        # When a consumer last left. Until one leaves: the stored time, or the time of loading if no time is stored.
         self.last_used_ms = now_ms
 
     @property
@@ -181,7 +181,7 @@ class State:
         self.unstored_place = (self.cursor.mark_delete, position)
 
     def place(self) -> Position:
-        """Return the position of `begin_at` while mark-delete has not moved since, else the one after mark-delete."""
+        """Return the position after mark-delete, or that of `begin_at` if mark-delete has not moved since that call."""
         mark_delete = self.cursor.mark_delete
         if self.unstored_place is not None and self.unstored_place[0] == mark_delete:
             return self.unstored_place[1]

@@ -244,7 +244,7 @@ class CursorMove:
                     f"subscription {self._state.name} has other consumers ({others}); close them or use force"
                 )
             self.forget_acks()
-            # The client that asked expects only its SUCCESS. The clients of the other consumers are notified.
+            # Only the clients of the other consumers are notified: this client expects nothing but its SUCCESS.
             consumer.is_open = False
             consumer.departure = DepartureCause.CLOSED
             self._runner.remove_consumer(consumer)

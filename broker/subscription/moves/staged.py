@@ -62,7 +62,7 @@ class StagedMove:
         )
 
     def take_back(self) -> None:
-        """Move the cursor in memory back to where it was, and the read position if a rewind has set it meanwhile."""
+        """Move the cursor in memory back to where it was. If a rewind came meanwhile, set the read position again."""
         state = self._state
         state.cursor.restore(self._before)
         state.unstored_place = self._place_before
