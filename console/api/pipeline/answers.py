@@ -89,6 +89,6 @@ class Schedule(_Answer):
 
 
 class Schedules(_Answer):
-    """Schedules, the next one first."""
+    """Schedules in the order of their next runs."""
 
     schedules: list[Schedule]
