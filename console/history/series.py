@@ -91,7 +91,7 @@ def steps(
 
     - those that begin at `known_until_ms` or later; a step that contains this time has only the rates up to it;
     - those without a point that end at or before `known_from_ms`: nothing existed yet, or the points are deleted;
-    - those with a part of an `unread` time; the backlog and size after it do not depend on those before it.
+    - those that overlap an `unread` time; the steps after it do not keep the backlog and size from before it.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
