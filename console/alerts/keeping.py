@@ -28,7 +28,7 @@ class RuleRefused(Exception):
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
     """Create or change a rule. A change ends the rule's open alerts without a notification.
 
-    Raises RuleRefused if the name is taken, if the rule was deleted, or if there are RULES_MOST rules before a new one.
+    Raises RuleRefused if the name is taken, if the rule was deleted, or if a new rule would exceed RULES_MOST.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:

@@ -44,7 +44,7 @@ def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
 
 
 def starved_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
-    """Return the consumers that ask for messages and get none. Another consumer would get none either.
+    """Return the consumers that ask for messages and get none. An additional consumer would get none either.
 
     Usually every message that waits is then in another consumer's queue, has another consumer's key, or is not due.
     Empty for types other than Shared and Key_Shared.

@@ -216,7 +216,7 @@ class SlowestCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestSegment:
-    """The oldest segment, without the long-lived ones, if the subscription's first unacked entry is in it."""
+    """The oldest segment that is not long-lived, if the subscription's first unacked entry is in it."""
 
     id: int
     closed_ms: int  # 0 = it is still open

@@ -89,6 +89,6 @@ class Schedule(_Answer):
 
 
 class Schedules(_Answer):
-    """Schedules in the order of their next runs."""
+    """Schedules, the next one first."""
 
     schedules: list[Schedule]

@@ -17,7 +17,7 @@ __all__ = ["RULE"]
 WINDOW_S: Final = 5.0  # how long the others have got nothing
 LEAST_MESSAGES: Final = 10
 LEAST_SHARE: Final = 0.8  # the hoarder's share of the messages in flight
-LEAST_TIMES: Final = 20  # a consumer has next to nothing if the hoarder has at least this many times its messages
+LEAST_TIMES: Final = 20  # the hoarder has at least this many times the messages of each of the others
 
 
 def find(snapshot: Snapshot) -> Finding | None:
