@@ -1,8 +1,8 @@
-"""Topic and subscription names in addresses: readable for usual names, exact for all.
+"""Topic and subscription names in addresses: usual names stay readable, and every name can be read back exactly.
 
 persistent://public/default/orders is /t/persistent/public/default/orders. A server decodes %2F before it routes, and
-browsers resolve dot segments. So an address replaces a slash or tilde inside a name, and each dot of a name made only
-of dots, by `~` and two hexadecimal digits.
+browsers resolve dot segments. So in an address, `~` and two hexadecimal digits stand for a slash or a tilde inside a
+name, and for each dot of a name made only of dots.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def topic_url(topic: str) -> str:
 
 
 def namespace_url(namespace: str) -> str:
-    """Return the address of a namespace's page, or of the list of namespaces for a pattern such as tenant/*."""
+    """Return the address of a namespace's page, or of the list of namespaces if the name is a pattern."""
     tenant, _, name = namespace.partition("/")
     is_one = name not in ("", "*")
     return reverse("console:namespace", args=[tenant, name]) if is_one else reverse("console:namespaces")

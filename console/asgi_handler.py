@@ -47,7 +47,7 @@ def _readable_type(value: bytes) -> bytes:
 class PagesHandler(ASGIHandler):
     """Django's handler, except that a request runs to its end even if the server cancels it.
 
-    The server cancels a request that still runs a second after its browser has left. Django would then not return the
+    If a request still runs a second after its browser has left, the server cancels it. Django would then not return the
     request's connections to the pool, and once the pool has none left, every page would answer 503.
     """
 

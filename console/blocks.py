@@ -1,7 +1,7 @@
 """Blocks and pages: every block has its own template, address (`?part=name`) and ETag.
 
 A page renders its blocks inside its frame. A GET with `part` returns one block, or 304 if the browser has it already.
-Several values of `part` save requests: the answer has those of the blocks that the browser does not have. The ETag
+With several values of `part`, one answer has all these blocks, except those that the browser has already. The ETag
 leaves out the text of `<time>`, such as "3 s ago", so that it does not change as time passes.
 """
 
@@ -47,7 +47,7 @@ STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
 KEYS_PER_STREAM: Final = 200  # a live stream follows at most this many keys, such as topic:5 or sub:9
 TOGETHER_MS = 20  # several changes within this time cause one read
-# A block that shows more than its page's stream follows is read again after this time.
+# If a stream cannot follow all keys of a block, the page also reads the block again after this time.
 UNFOLLOWED_EVERY_S: Final = 10
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
@@ -127,7 +127,7 @@ def answer(
 
 
 def _followed(sources: Sequence[Source]) -> Sequence[Source]:
-    """Return the sources without the keys that one stream cannot follow. Those that lose keys are read at intervals."""
+    """Leave out the keys that one stream cannot follow. Sources that lose keys are read at intervals."""
     keys = sorted({key for source in sources for key in source.live})
     if len(keys) <= KEYS_PER_STREAM:
         return sources
@@ -162,7 +162,10 @@ def _part(request: HttpRequest, block: Block) -> HttpResponse:
 
 
 def _parts(request: HttpRequest, blocks: Sequence[Block]) -> HttpResponse:
-    """Answer with the blocks that the browser does not have, each in an element with the id of the one it replaces."""
+    """Answer with the blocks that the browser does not have.
+
+    Each block is in an element with the id of the element whose content it replaces.
+    """
     known = _etags_in(request)
     changed = [block for block in blocks if block.etag not in known]
     if changed:

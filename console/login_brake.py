@@ -17,7 +17,7 @@ from console.blocks import frame
 __all__ = ["FailureCounts", "refused"]
 
 _MOST_CHARACTERS: Final = 255  # of a name in the table of failed logins
-ADDRESS_SHARE: Final = 10  # an address may fail 10 times as often as one name from that address
+ADDRESS_SHARE: Final = 10  # the limit of an address is this many times the limit of one name at that address
 
 _TOO_MANY: Final = (
     "Too many failed logins. Try again in {} minutes or from another address. An administrator can lift the block"

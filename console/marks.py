@@ -84,7 +84,7 @@ def _picture(character: str) -> str:
 
 
 def _reference(found: re.Match[str]) -> str:
-    """Return the character as a numeric reference, but U+0000 and U+0080 to U+009F unchanged: HTML has none for them.
+    """Return the character as a numeric reference. U+0000 and U+0080 to U+009F have none in HTML, and stay unchanged.
 
     Browsers show U+FFFD for the reference of half a character.
     """

@@ -63,7 +63,7 @@ class RuleForm(forms.Form):
     email = forms.EmailField(max_length=320, required=False)
 
     def __init__(self, data: Mapping[str, Any] | None, *, kept_url: str = "", **others: Any) -> None:
-        self._kept_url = kept_url  # the stored URL, which stays unless the user writes another or drops it
+        self._kept_url = kept_url  # the stored URL, kept unless the user replaces or drops it
         super().__init__(data, **others)
 
     def clean_namespaces(self) -> str:
@@ -98,7 +98,7 @@ class RuleForm(forms.Form):
         return url
 
     def clean(self) -> dict[str, Any]:
-        """Read the limit in the unit of the measure, and the lengths of time in ms."""
+        """Convert the limit to the unit of the measure, and the lengths of time to ms."""
         cleaned = self.cleaned_data
         measure = Measure(cleaned["measure"]) if cleaned.get("measure") else None
         cleaned["for_ms"] = self._length("lasts", most_ms=_LONGEST_MS) or 0
@@ -166,7 +166,7 @@ class RuleForm(forms.Form):
 
 
 def initial_of(rule: AlertRule) -> dict[str, Any]:
-    """Return a rule as its form shows it. The webhook's URL stays out: it may contain a secret."""
+    """Return a rule as its form shows it. The webhook's URL is left out: it may contain a secret."""
     threshold = rule.threshold
     limit = "" if threshold is None else str(threshold)
     if threshold is not None and Measure(rule.measure).unit == "ms":

@@ -28,7 +28,7 @@ class RuleRefused(Exception):
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
     """Create or change a rule. A change ends the rule's open alerts without a notification.
 
-    Raises RuleRefused if the name is taken, or if the rule was deleted; a new rule is also refused beyond RULES_MOST.
+    Raises RuleRefused if the name is taken, if the rule was deleted, or if a new rule would exceed RULES_MOST.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -68,10 +68,10 @@ def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 
 
 def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> datetime | None:
-    """Silence a rule for `length_ms`; 0 ends the silence. Returns the end of the silence, or None.
+    """Silence a rule for `length_ms`, or end its silence if that is 0. Return the end of the silence, or None.
 
-    Meanwhile its alerts fire and clear without notifications. Notifications that are already stored are still sent.
-    Raises RuleRefused if the rule was deleted.
+    During the silence, the rule's alerts fire and clear without notifications. Notifications that are already stored
+    are still sent. Raises RuleRefused if the rule was deleted.
     """
     until = timezone.now() + timedelta(milliseconds=length_ms) if length_ms else None
     with transaction.atomic():
@@ -85,7 +85,7 @@ def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> d
 def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
     """Store a test notification for each address of a rule: its webhook, its e-mail address or both.
 
-    Raises RuleRefused if the rule has neither or was deleted, and for a fifth test within a minute.
+    Raises RuleRefused if the rule has no address, was deleted, or was tested four times in the last minute.
     """
     channels = [name for name, address in (("webhook", rule.webhook_url), ("email", rule.email)) if address]
     if not channels:

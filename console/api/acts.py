@@ -1,6 +1,7 @@
 """Acts over HTTP.
 
-If the broker has not answered within 2 s, the answer is 202 with the act's address, where the caller can follow it.
+If the broker has not answered within 2 s, the API answers 202 with the act's address, where the caller can follow the
+act.
 """
 
 from __future__ import annotations
@@ -153,8 +154,8 @@ def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, 
 def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
     """Export the log of acts as NDJSON or CSV, newest first, up to about 256 MiB.
 
-    The last line says why the file ends (stopped_by: end or size). To continue, pass that line's before. 503 while two
-    exports are being sent.
+    The last line says why the file ends (stopped_by: end or size). To continue, pass the value of before from that
+    line. 503 while two exports are being sent.
     """
     # One query for 500 acts.
     place = take_place()
@@ -209,7 +210,7 @@ def apply_act(
     403, SecondPersonNeeded: the namespace has the policy second_person, and another user must apply the plan.
 
     409: the act is not planned, or something else has moved the cursor since the plan, so plan again. Also 409 if the
-    act would do more than was planned: new_plan is then the act with the new preview.
+    act would do more than was planned: new_plan is then the id of a new act, which has the new preview.
     """
     found = _found(request, act_id)
     _check_may_do(request, found)

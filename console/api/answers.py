@@ -1,4 +1,4 @@
-"""The answers about acts, topics, clients, messages, policies and namespaces, and errors.
+"""The answers about acts, topics, clients, messages, policies and namespaces, and the answer for an error.
 
 The comments on fields in `console.queries` apply here too.
 """

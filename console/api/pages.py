@@ -14,7 +14,7 @@ __all__ = ["next_token", "read_token"]
 
 
 def next_token(*key: str | float) -> str:
-    """Return a token with the values by which the last row of a page was ordered."""
+    """Return a token with the sort key of a page's last row."""
     return base64.urlsafe_b64encode(json.dumps(key).encode()).rstrip(b"=").decode()
 
 

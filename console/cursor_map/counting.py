@@ -34,7 +34,7 @@ class Share:
 
 
 def unacked(flights: Iterable[Flight], acked: Sequence[Run]) -> Iterator[Flight]:
-    """Yield the parts of the deliveries that are not acked. Deliveries and runs must be sorted."""
+    """Yield the unacked parts of the deliveries. Deliveries and runs must be sorted."""
     at = 0
     for flight in flights:
         while at < len(acked) and acked[at][1] < flight.first:
@@ -77,7 +77,7 @@ def shares_of(flights: Sequence[Flight]) -> list[Share]:
 def counts(runs: Iterable[Run], edges: Sequence[int]) -> list[int]:
     """Return how many entries of the runs are in each part of the strip. Runs must be sorted.
 
-    `edges` are the first indexes of the parts, and at the end the index after the last part.
+    `edges` has the first index of each part, and then the index after the last part.
     """
     found = [0] * (len(edges) - 1)
     at = 0

@@ -140,7 +140,7 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
     """Yield the part between each pair of neighbouring edges.
 
-    If deliveries overlap, no more entries count as in flight than are left unacked in the part.
+    Overlapping deliveries count an entry twice, so the number in flight is limited to the part's unacked entries.
     """
     acked_counts = counts(acked, edges)
     share_counts = [counts(share.runs, edges) for share in shares]

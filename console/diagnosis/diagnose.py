@@ -89,7 +89,7 @@ NOTICES: Final[tuple[Rule, ...]] = (
     long_transaction.RULE,
     timers_silent.RULE,
 )
-# Tried only if no cause matches. The first one that matches is the answer.
+# These rules are tried only if no cause matches. The first rule that matches gives the answer.
 STANDINGS: Final[tuple[Rule, ...]] = (
     caught_up.RULE,
     unreported.RULE,

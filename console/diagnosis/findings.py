@@ -55,7 +55,7 @@ class Cure:
     act: str = ""  # the name of its form in console.forms
     parameters: Mapping[str, str | int] = field(default_factory=dict)  # values to fill the form in with
     block: str = ""  # a block of the subscription's page
-    topic: str = ""  # the full name of a topic whose page to open
+    topic: str = ""  # the full name of the topic whose page the link opens
     letters: str = ""  # the full name of a dead-letter topic to look at
 
 
@@ -74,8 +74,8 @@ class Finding:
 class Rule:
     """A pure function of a snapshot.
 
-    In most rules `window_s` is how long the symptom must last before it is reported; 0 = at once. The modules of the
-    others say what their windows measure.
+    `window_s` is usually how long the symptom must last before it is reported; 0 = at once. If a rule's window measures
+    something else, the rule's module says what.
     """
 
     id: str

@@ -38,10 +38,10 @@ class Compared(Protocol):
 
 
 def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
-    """Find values that are far from the median. Return the median for each, as text, by consumer's key and column.
+    """Find the values of one subscription's consumers that are far from the median.
 
-    `consumers` are those of one subscription. The result is empty if its type is neither Shared nor Key_Shared, or if
-    it has fewer than three consumers.
+    For each such value, return the median as text, by the consumer's key and the value's column. The result is empty if
+    the subscription is neither Shared nor Key_Shared, or has fewer than three consumers.
     """
     if len(consumers) < _LEAST_CONSUMERS or any(each.subscription_type not in SHARED for each in consumers):
         return {}

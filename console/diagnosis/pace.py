@@ -7,7 +7,8 @@ from typing import Final, Protocol, TypeVar
 
 __all__ = ["SHARED", "WINDOW_S", "Connected", "are_known", "idle_among", "starved_among"]
 
-# A consumer's rates count once it has been connected for this long. One silent for this long may be idle or starved.
+# A consumer's rates count once it has been connected for this long. If it was silent for this long, it may be idle or
+# starved.
 WINDOW_S: Final = 20.0
 SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
 
@@ -35,15 +36,15 @@ C = TypeVar("C", bound=Connected)
 def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
     """Return the consumers that take no messages out of their full queues, so that the others do all the work.
 
-    Empty if all consumers look idle, because those that do the work are then among them. Also empty for types other
-    than Shared and Key_Shared, whose standbys are idle by design.
+    Empty if all consumers look idle: the result would include those that do the work. Also empty if the type is neither
+    Shared nor Key_Shared, because standbys are idle by design.
     """
     idle = [each for each in consumers if each.permits <= 0 and _silent_s(each, now_ms) >= WINDOW_S]
     return [] if len(idle) == len(consumers) or type_ not in SHARED else idle
 
 
 def starved_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
-    """Return the consumers that ask for messages and get none. An additional one would get none either.
+    """Return the consumers that ask for messages and get none. An additional consumer would get none either.
 
     Usually every message that waits is then in another consumer's queue, has another consumer's key, or is not due.
     Empty for types other than Shared and Key_Shared.

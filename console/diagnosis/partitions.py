@@ -1,4 +1,4 @@
-"""The findings on several partitions of one subscription, each rule once."""
+"""The findings on several partitions of one subscription, joined so that each rule reports once."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class SharedFinding:
 
 
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
-    """Return the finding of each rule with its partitions: the worst first, notices last, and causes in their order.
+    """Return one finding for each rule: the worst first, notices last, and equally severe ones in the order of causes.
 
-    `found` has the diagnosis of each partition. The first of a rule's most severe findings gives the numbers.
-    If any partition is stopped or slow, leave out findings that nothing is wrong.
+    `found` has the findings on each partition. The numbers are those of the first partition with the rule's most severe
+    finding. If any partition is stopped or slow, leave out findings that nothing is wrong.
     """
     by_rule: dict[str, dict[int, Finding]] = {}
     for partition, findings in found.items():

@@ -62,7 +62,7 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # closed, lost, broker or incompatible
-    detail: str  # the reason in words, if the broker closed it or itself ended; else ""
+    detail: str  # the reason in words, if the broker closed the consumer or ended itself; else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Subscription:
     is_rate_limited: bool | None  # a dispatch rate was used up at the broker's last report
     gap: str | None  # the entries that are missing from the log, in words; "" = none
     read_fault: str | None  # why the latest read of the log failed; "" = it did not
-    # Failover: key of the active consumer or, while a switch is due, of the next one. 0 = none, or another type.
+    # Failover: key of the active consumer or, while a switch is due, of the next one. 0 = none, or not Failover.
     active_consumer: int | None
     key_block: KeyBlock | None  # None = unknown, or no entry waits for a key
     departure: Departure | None  # None = no consumer has left
@@ -120,8 +120,8 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    # When its oldest entry in flight was delivered; on Exclusive and Failover, when its latest message was. 0 = it has
-    # none in flight.
+    # When its oldest entry in flight was delivered. On Exclusive and Failover: when its latest message was delivered.
+    # 0 = it has none in flight.
     oldest_delivered_ms: int
     oldest_position: str  # ledger:entry of the oldest entry in flight; "" = none, or unknown
     most_redeliveries: int  # the largest redelivery count of its entries in flight
@@ -147,7 +147,8 @@ class FirstUnacked:
     redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
     consumer_key: int  # the consumer that has it in flight; 0 = none has
     consumer_name: str
-    delivered_ms: int  # 0 = it is not in flight; on Exclusive and Failover, of the consumer's latest message
+    # 0 = it is not in flight. On Exclusive and Failover: when the consumer's latest message was delivered.
+    delivered_ms: int
     broker_keeps_time: bool  # the broker redelivers it after an ack timeout
 
 
@@ -215,11 +216,11 @@ class SlowestCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestSegment:
-    """The oldest table of entries that is not long-lived, if the subscription's first unacked entry is in it."""
+    """The oldest segment that is not long-lived, if the subscription's first unacked entry is in it."""
 
     id: int
     closed_ms: int  # 0 = it is still open
-    ledgers: int  # in this table, of all topics
+    ledgers: int  # in this segment, of all topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

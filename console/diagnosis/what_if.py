@@ -66,7 +66,7 @@ class WhatIf:
     choices: tuple[Choice, ...]
 
     def chosen(self, asked: int | None) -> Choice:
-        """Return the choice nearest to `asked`. None asks for the larger of `working` and `needed`."""
+        """Return the choice nearest to `asked`. If that is None, use the larger of `working` and `needed`."""
         number = max(self.working, self.needed) if asked is None else asked
         first, last = self.choices[0].consumers, self.choices[-1].consumers
         return self.choices[min(max(number, first), last) - first]
@@ -117,7 +117,7 @@ def what_if(
     noise = _NOISE * max(rate_in, each)
     needed = floor((rate_in + noise) / each) + 1
     first = max(1, working - _FEWER)
-    last = 2 * max(working, needed)  # the last choice, unless that makes too few or too many
+    last = 2 * max(working, needed)  # the last choice, unless there would be too few or too many choices
     choices = min(max(last - first + 1, _LEAST_CHOICES), _MOST_CHOICES)
     return WhatIf(
         working=working,

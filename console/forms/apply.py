@@ -37,7 +37,8 @@ class ApplyForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["reason"].required = self.needs_reason = needs_reason
-        self.name = name  # of the subscription, or else the short name of what the act is on
+        # The subscription's name. If there is none: the short name of the act's topic or namespace.
+        self.name = name
         self._kind = kind
         self._plan = plan
         self.is_ending = kind in ENDINGS

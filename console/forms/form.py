@@ -29,7 +29,7 @@ class ActForm(forms.Form):
 
     @classmethod
     def is_on_one_partition(cls) -> bool:
-        """Return whether the form makes sense on one partition only, or the broker refuses its act on several."""
+        """Return whether the act takes only one partition: it needs order, or the broker refuses several."""
         return cls.needs_order or not KINDS[cls.kind].takes_partitions
 
     def parameters(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class RewindForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return how long before now if a preset button was pressed, else a number of messages."""
+        """Return the preset's length of time if a preset button was pressed, else the number of messages."""
         back = self.cleaned_data["back"]
         if back:
             return {"to": "back_time", "back_ms": self.PRESETS[back][1]}

@@ -89,9 +89,9 @@ def steps(
     Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
     without a point keeps the backlog and size of the step before, and its rates are 0. These steps are unknown:
 
-    - those that begin at `known_until_ms` or later; a step that contains this time has only the rates up to it;
+    - those that begin at `known_until_ms` or later; the rates of a step that contains this time end at it;
     - those without a point that end at or before `known_from_ms`: nothing existed yet, or the points are deleted;
-    - those with a part of an `unread` time; the backlog and size after it do not depend on those before it.
+    - those that overlap an `unread` time; the steps after it do not keep the backlog and size from before it.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)

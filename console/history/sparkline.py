@@ -65,7 +65,10 @@ def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, 
 
 
 def _corners(ordered: list[BacklogPoint], to_ms: int) -> Iterator[tuple[int, int | None]]:
-    """Yield each minute's largest backlog at its start, and its last one at its end if the next minute has no point."""
+    """Yield a corner at each minute's start, with its largest backlog.
+
+    If the next minute has no point, also yield one at the minute's end, with its last backlog.
+    """
     for point, following in pairwise([*ordered, None]):
         if point is None:
             return

@@ -55,7 +55,10 @@ _HOUR_OF_SUMS: Final = Window(name="1h", words=gettext_lazy("1 hour"), step_s=60
 
 
 def window_of(name: str, *, is_sum: bool = False) -> Window:
-    """Return the window of that name, or the hour if there is none. `is_sum`: the chart sums up several topics."""
+    """Return the window with this name, or that of one hour if no window has this name.
+
+    `is_sum`: the chart sums up several topics.
+    """
     window = WINDOWS.get(name, WINDOWS["1h"])
     return _HOUR_OF_SUMS if is_sum and window.step_s < _HOUR_OF_SUMS.step_s else window
 

@@ -94,7 +94,7 @@ class Group:
 
     @property
     def redrive_filter(self) -> dict[str, str]:
-        """The fields of the redrive form that choose letters by this reason, or by this subscription if none is known.
+        """The redrive form's fields that choose letters by this reason, or by this subscription if no reason is known.
 
         Empty if name or value is empty, too long for a link, or has a character that does not survive a form field.
         """
@@ -116,7 +116,7 @@ class Groups:
     """The groups so far. Beyond the first fifty, letters of further groups are only counted."""
 
     found: dict[Letter, Group] = field(default_factory=dict)
-    others: int = 0  # letters
+    others: int = 0  # letters of groups that are not in `found`
 
     def add(self, letter: Letter, append_ms: int) -> None:
         """Count one letter."""

@@ -26,7 +26,7 @@ from console.queries.rights import NOTHING, Scope, keys_in
 
 __all__ = ["Live"]
 
-# A page that hears nothing for 3.5 s asks the console itself. Without an answer, it says so after 5 s.
+# If a page hears nothing for 3.5 s, it asks the console. If the console does not answer, the page says so after 5 s.
 HEARTBEAT_S: Final = 2.0
 RECHECK_S: Final = 60.0  # how often a stream checks that its session is still valid
 # The pause after each write of changes, because the numbers of a page may change all the time.

@@ -57,7 +57,7 @@ class Feed:
     """
 
     def __init__(self) -> None:
-        self._watched: Counter[str] = Counter()  # streams by key; a key without one is not sent
+        self._watched: Counter[str] = Counter()  # streams by key; only keys with a stream are sent
         self._streams: Counter[int] = Counter()  # streams by user
         self._tasks: list[asyncio.Task[None]] = []
         self.is_listening = False

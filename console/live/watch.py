@@ -47,8 +47,8 @@ class Watch:
         self._settled_s = 0.0  # before this time, by the loop's clock, troubles of the processes do not count
         self._found: object = None  # the latest finding, to notice a change
         self._has_found = False
-        self._state: Chrome | None = None  # signs of life in it; None: the database does not answer
-        self._events: dict[tuple[str, int], str] = {}  # by language and waiting acts
+        self._state: Chrome | None = None  # signs of life in `_found`; None: the database does not answer
+        self._events: dict[tuple[str, int], str] = {}  # by language and number of waiting acts
         self.is_answering = True  # whether the database answered the last query in time
 
     def event(self, language: str, scope: Scope) -> str:
@@ -81,7 +81,10 @@ class Watch:
                 await self._connection.close()
 
     async def _look(self) -> Chrome | None:
-        """Return the signs of life, or None if the database does not answer. A later call returns a late answer."""
+        """Return the signs of life, or None if the database does not answer in time.
+
+        If the answer comes late, a later call returns it.
+        """
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="asking for signs of life")
             self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())

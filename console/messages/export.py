@@ -48,7 +48,7 @@ def export(
     """Return the pieces of a file with the matching messages, at most 10,000 of them and about 256 MiB.
 
     The last line says why the file ends. About once a second a piece is empty, so that the caller can stop in between.
-    Without `with_contents`, the file has only the fields `_METADATA`. Raises AskedInvalid before the first piece.
+    Without `with_contents`, the file has only the fields in `_METADATA`. Raises AskedInvalid before the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)
@@ -86,7 +86,10 @@ def _pieces(scan: Scan, *, form: Form, names: tuple[str, ...], chosen: tuple[Col
 
 
 def _chosen(hit: Hit, columns: tuple[Column, ...], form: Form) -> dict[str, Any]:
-    """Return the chosen columns: in CSV a column each, as JSON unless it is text, and in NDJSON one member."""
+    """Return the chosen columns of one row.
+
+    CSV has a field for each column, as JSON unless the value is text. NDJSON has one member with all columns.
+    """
     message = hit.message or hit.opened.outer
     found = {}
     if columns and message is not None:

@@ -99,8 +99,8 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
     """Silence an alert rule for a while.
 
-    Its alerts still fire and clear. When the silence ends, the rule notifies of alerts that fired meanwhile and still
-    fire, and of earlier ones that cleared.
+    Its alerts still fire and clear. When the silence ends, the rule notifies of alerts that fired during it and still
+    fire, and of older alerts that cleared during it.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)

@@ -65,8 +65,8 @@ class Search(BaseModel):
 def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Search]) -> dict[str, Any]:
     """Find messages by position, time, key, property, JSON value and text.
 
-    A search stops after 20,000 opened entries, 64 MiB or about a second. looked_at says why; to continue it, pass
-    next_after as after.
+    A search stops after 20,000 opened entries, 64 MiB or about a second. looked_at says why. To continue the search,
+    pass next_after as after.
     """
     try:
         given = asked.model_dump() | {"column": parse_columns(asked.column)}

@@ -82,7 +82,7 @@ def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Pl
 def backlog(
     request: AuthorizedRequest, topic: Path[TopicPath], subscription: str, asked: Query[Extent]
 ) -> BacklogAnalysis:
-    """Count what a backlog consists of. Looks at no more than 10,000 entries, and stops after about 120 s.
+    """Count messages, bytes and keys of a backlog. Looks at no more than 10,000 entries, and stops after about 120 s.
 
     The answer says whether it reached the end.
     """

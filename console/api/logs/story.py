@@ -41,7 +41,10 @@ class StoryEvent(BaseModel):
 
 
 class LeftOut(BaseModel):
-    """Events that were too many to record. They happened to messages around this one, and perhaps to this one."""
+    """Events that were not recorded, because there were too many.
+
+    They happened to messages around this one, and perhaps to this one.
+    """
 
     at_ms: int
     until_ms: int

@@ -57,7 +57,7 @@ class SchemaAt:
 def schema_of(topic: str, version: bytes) -> SchemaAt | None:
     """Return the version that a message names, or the topic's newest if it names none. One query.
 
-    None if the topic has no such schema. `topic` is a full name, for a partition that of its partitioned topic.
+    None if the topic has no such schema. `topic` is a full name. For a partition, pass its partitioned topic.
     """
     number = _VERSION.unpack(version)[0] if len(version) == _VERSION.size else None
     return fetch_one(SchemaAt, "topic", "schema", {"topic": topic, "version": number})

@@ -17,7 +17,7 @@ __all__ = ["RULE"]
 WINDOW_S: Final = 5.0  # how long the others have got nothing
 LEAST_MESSAGES: Final = 10
 LEAST_SHARE: Final = 0.8  # the hoarder's share of the messages in flight
-LEAST_TIMES: Final = 20  # others count if the hoarder has at least this many times their messages
+LEAST_TIMES: Final = 20  # the hoarder has at least this many times the messages of each of the others
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -59,11 +59,12 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
-    """Return the act that gives the other consumers work. They ask for `room` messages in total now.
+    """Return the act that gives work to the other consumers, which now ask for `room` messages in total.
 
-    After a disconnect, the hoarder's client drops its queue, subscribes again at once and gets the messages for which
-    the others have no room. After a redelivery, the client still has the messages, and may process them too. But while
-    its queue is full it asks for none, so the others get all the messages, as many at a time as they ask for.
+    Usually it is a disconnect: the hoarder's client drops its queue and subscribes again at once. It then gets the
+    messages for which the others have no room. On Shared, if they lack room and the hoarder's queue is full, the act is
+    a redelivery: the hoarder asks for no messages, so the others get all of them, as many at a time as they ask for.
+    But the hoarder's client still has the messages, and may process them too.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(

@@ -1,4 +1,4 @@
-"""No consumer asks for messages: each client's queue is full, or its application has never received."""
+"""No consumer asks for messages: their queues are full, or their applications do not receive."""
 
 from __future__ import annotations
 

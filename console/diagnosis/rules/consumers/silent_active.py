@@ -1,4 +1,4 @@
-"""Failover: the active consumer does nothing, and another one stands by."""
+"""Failover: the active consumer does nothing, and another consumer stands by."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from console.words.said import said, said_many
 __all__ = ["RULE"]
 
 _MOST_MORE: Final = 20  # consumers to add; if more are needed, the cure names no number
-_BACKLOG_S: Final = 5.0  # what is published in this time may only be in transit
+_BACKLOG_S: Final = 5.0  # messages published in this time may simply be in transit
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-# The window of `just_delivered`, which runs first and hides this rule for that long, unless the state is stuck.
+# As in `just_delivered`: that rule runs first and hides this one for that long, unless the state is stuck.
 WINDOW_S: Final = 20.0
 
 

@@ -36,7 +36,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def sentence_of(policy: str, whose: str) -> str:
-    """Return the sentence that says what the broker does about the backlog that has reached the quota."""
+    """Return a sentence that says what the broker does because this backlog has reached the quota."""
     if policy == _EVICTION:
         return said(
             "{whose} has reached the backlog quota: the broker gives up its oldest messages.", whose=whose

@@ -1,4 +1,4 @@
-"""The oldest unacked message is in the oldest segment, which cannot be dropped while the message is in it."""
+"""The oldest unacked message is in the oldest segment, so the segment cannot be dropped."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if not snapshot.consumers or subscription.pause is not None:
         return None  # delayed messages would not be delivered even when they are due
     if subscription.type not in ("Shared", "Key_Shared"):
-        return None  # with the other types, the broker delivers delayed messages at once
+        return None  # on Exclusive and Failover, the broker delivers delayed messages at once
     if delayed.is_whole:
         is_all = cursor.unacked_entries is not None and delayed.entries >= cursor.unacked_entries
     else:
