@@ -124,5 +124,5 @@ def cleared_alerts(
 
 
 def matches(rule: Mapping[str, object], now_ms: int) -> list[MatchRow]:
-    """Return what is over a rule's limit now, at most 200 rows. The rule need not be stored. One query."""
+    """Return the subscriptions, topics or broker that are over a rule's limit now, at most 200 rows. The rule need not be stored. One query."""
     return fetch_text(MatchRow, matches_statement(), matches_parameters(rule, now_ms))
