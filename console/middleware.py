@@ -109,7 +109,7 @@ class StaticFiles:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        # The result is the file's response, or what the next middleware returns, which may be awaitable.
+        # WhiteNoise returns a file's response, or else the response of the next middleware, which may be awaitable.
         answer: HttpResponseBase | Awaitable[HttpResponseBase] = self._files(request)
         return _ready(answer) if self._async and not isinstance(answer, Awaitable) else answer
 

@@ -27,7 +27,7 @@ class Notices:
 
     html: SafeString  # empty if all is well
     effects: tuple[str, ...] = ()  # classes of the page's body
-    since_ms: int | None = None  # since when numbers are stale; the earliest time of several notices
+    since_ms: int | None = None  # numbers have been stale since this time, the earliest of several notices
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the live stream's event `health`."""
@@ -62,7 +62,7 @@ class _Notice:
     since_ms: int | None
     since_iso: str
     clock: str  # the time of `since_ms`, empty if there is none
-    is_blank: bool  # its time is filled in later
+    is_blank: bool  # the page's own script fills in the time
     host: str | None
     pid: int | None
     waiting_acts: int

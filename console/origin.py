@@ -22,7 +22,7 @@ def api_origin_of(request: HttpRequest) -> str:
 
 
 def client_address(request: HttpRequest) -> str:
-    """Return the address that the outermost of VELA_PROXY_COUNT proxies saw, or the peer's if none is known."""
+    """Return the address that the outermost of VELA_PROXY_COUNT proxies saw. If it is unknown, return the peer's."""
     peer = str(request.META.get("REMOTE_ADDR", ""))
     proxies = getattr(settings, "VELA_PROXY_COUNT", 0)
     forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]

@@ -21,7 +21,7 @@ MOST_LANES = 32  # partitions that one page merges: each costs at least one quer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One log, and the ranges of it that are read."""
+    """One log, and the ranges in it to read."""
 
     topic_id: int
     topic_name: str
@@ -70,7 +70,7 @@ def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
         start = _mark_of_start(lanes, asked)
         lanes = _beyond(lanes, start, is_backward=asked.is_backward, is_inclusive=True)
     elif asked.start == "time" and asked.time_ms is not None:
-        # Backwards, the answer includes the entries stored in this very millisecond.
+        # A backward search includes the entries stored in this millisecond.
         firsts = _first_after(lanes, asked.time_ms + asked.is_backward)
         lanes = [
             _cut_at(lane, at, is_backward=asked.is_backward) for lane, at in zip(lanes, firsts, strict=True)
@@ -120,9 +120,9 @@ def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]
 
 
 def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
-    """Return the position to start at, with the time of its entry. The other partitions start at that time.
+    """Return the position to start at, with the time of its entry. Lanes without that entry start at this time.
 
-    The time is 0 if there is only one lane, which needs no time.
+    If there is only one lane, nothing needs the time, and it is 0.
     """
     assert asked.spot is not None
     spot = asked.spot
@@ -148,8 +148,9 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that they begin at a mark, or after it.
 
-    The lane of the mark is cut at its entry, which remains if `is_inclusive` or if it was looked at only in part. In
-    the others, all entries of its millisecond remain, and `Scan` leaves out those that the previous page looked at.
+    The lane that has the mark's entry is cut at this entry. The entry remains if `is_inclusive`, or if the previous
+    page looked at only a part of it. All other lanes are cut at the mark's time. All of their entries of that
+    millisecond remain, and `Scan` leaves out those that the previous page looked at.
     """
     spot = mark.spot
     others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]
@@ -168,14 +169,14 @@ def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusiv
         index = lane.log.index_of(spot.ledger_id, spot.entry_id)
         keeps_entry = is_inclusive or spot.batch_index >= 0
         is_stored = lane.log.place_at(index) == (spot.ledger_id, spot.entry_id)
-        # A position that is not stored is past the end of its ledger.
+        # A position that is not stored is after the last entry of its ledger: `index` is then the end of that ledger.
         at = index + (is_stored and is_backward == keeps_entry)
         found.append(_cut_at(lane, at, is_backward=is_backward))
     return found
 
 
 def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
-    """Return the lane without the indexes before `index`, or if backward, without `index` and those after it."""
+    """Return the lane with its indexes from `index` on. If backward, return it with those before `index`."""
     low, high = (0, index - 1) if is_backward else (index, lane.log.end)
     spans = tuple(
         (max(first, low), min(last, high)) for first, last in lane.spans if first <= high and last >= low
@@ -184,7 +185,7 @@ def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
 
 
 def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
-    """Return each lane's index of the first entry stored at or after a time, or the log's end. One query."""
+    """Return for each lane the index of the first entry stored at or after a time, or the log's end. One query."""
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:
@@ -210,7 +211,7 @@ def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
 
 
 def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
-    """Return the lane with its unacked entries, or for holes only those that have an acked entry after them."""
+    """Return the lane with only its unacked entries. For holes, keep only those that an acked entry follows."""
     assert lane.cursor is not None
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)
@@ -226,7 +227,7 @@ def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
 
 
 def _gaps(acked: AckedBeyond, index: int, end: int) -> Iterator[Run]:
-    """Yield the runs from `index` to before `end` that are not completely acked."""
+    """Yield the runs of entries that are not completely acked, from `index` on and before `end`."""
     for first, last in acked.runs:
         if index < min(first, end):
             yield index, min(first, end) - 1

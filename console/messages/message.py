@@ -54,10 +54,10 @@ class FoundMessage:
 
     topic_id: int
     log: Log
-    spot: Spot  # with the place in the batch, if the entry is a batch that can be read
+    spot: Spot  # with a batch index if the entry is a batch and can be read
     opened: OpenedEntry
     message: Message | None  # None: the entry's messages cannot be read
-    older: Spot | None  # neighbours by position
+    older: Spot | None  # the messages before and after this one, by position
     newer: Spot | None
 
     @property
@@ -67,7 +67,7 @@ class FoundMessage:
 
     @property
     def metadata(self) -> Message | None:
-        """Return the message, or what can be read of it if the entry cannot be opened."""
+        """Return the message. If the entry cannot be opened, return its readable metadata, or None."""
         return self.message or self.opened.outer
 
     @property
@@ -80,7 +80,7 @@ class FoundMessage:
 class SubscriptionStates:
     """The states of one message on its topic's subscriptions."""
 
-    rows: Sequence[tuple[CursorAt, MessageState]]  # at most 500, the first by name
+    rows: Sequence[tuple[CursorAt, MessageState]]  # the first 500 by name
     is_all: bool
 
 

@@ -53,7 +53,7 @@ class PeekedMessage:
 
     @property
     def was_published_apart(self) -> bool:
-        """Whether the producer's publish time and the time at which the message was stored are over a second apart."""
+        """Whether the message was stored more than a second before or after the producer's publish time."""
         return bool(self.publish_ms) and abs(self.append_ms - self.publish_ms) > 1000
 
     @property
@@ -68,7 +68,7 @@ def peek(
 ) -> list[PeekedMessage]:
     """Return the messages at these places in order, at most `limit`. One query.
 
-    `unacked` has the bitsets of unacked members of partly acked batches: their acked members are left out.
+    Leaves out the acked members of partly acked batches: `unacked` has the bitset of the unacked members of each.
     """
     asked = list(places)
     entries = fetch_entries(

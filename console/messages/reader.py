@@ -68,7 +68,7 @@ class LaneReader:
         return self._read(ranges, store)
 
     def _next_ranges(self) -> tuple[list[_Range], Store | None]:
-        """Remove the next piece's ranges from the spans. Return them, and the one segment or file that has them."""
+        """Remove the next piece's ranges from the spans. Return them, and the one store that has them all."""
         ranges: list[_Range] = []
         store: Store | None = None
         left = self._most_covered
@@ -120,7 +120,7 @@ class LaneReader:
         return self._piece(ranges, rows)
 
     def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
-        """Return the ranges up to `through`, the piece's last entry. Put the rest back on the spans."""
+        """Return the ranges up to `through`, the piece's last entry. Add the ranges after it to the spans again."""
         taken: list[_Range] = []
         rest: list[tuple[int, int]] = []
         for each in ranges:
@@ -142,8 +142,8 @@ class LaneReader:
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
         """Return the piece with its steps.
 
-        The query returns the last entry of each range even if its key hash does not match. So entries of a range after
-        its last row are no longer stored: they count as gone.
+        The query returns the last entry of each range even if the key hash of that entry does not match. Entries that a
+        range has after its last row are therefore no longer stored: they count as gone.
         """
         steps: list[int] = []
         gone = at = before = 0

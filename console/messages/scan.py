@@ -36,7 +36,7 @@ class Bounds:
 
 PAGE_BOUNDS: Final = Bounds(entries=20_000, bytes=64 * 1024 * 1024, seconds=0.8)
 EXPORT_BOUNDS: Final = Bounds(entries=1_000_000, bytes=1024 * 1024 * 1024, seconds=60.0)
-PAUSE_S: Final = 1.0  # between two chances for the caller to stop the search
+PAUSE_S: Final = 1.0  # the caller of `steps` can stop the search about this often
 
 
 class _TimeUp(Exception):
@@ -216,7 +216,10 @@ class Scan:
     def _from(
         self, messages: list[Message], place: tuple[int, int], spot: Spot, *, is_inclusive: bool
     ) -> list[Message]:
-        """Return the members ahead of `spot`, and its own if `is_inclusive`; all if `spot` is not in this batch."""
+        """Return the members after `spot` in the search's direction, and the one at `spot` if `is_inclusive`.
+
+        Return all members if `spot` names none of this batch.
+        """
         if place != spot[:2] or spot.batch_index < 0:
             return messages
         sign = -1 if self._asked.is_backward else 1

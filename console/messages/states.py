@@ -57,7 +57,7 @@ class MessageState:
 
     word: str  # acked, in flight, delayed or unacked
     tone: str
-    is_hole: bool = False  # not acked, but a later entry is
+    is_hole: bool = False  # the message is not acked, but a later entry is completely acked
     delivery: Delivery | None = None  # if it is in flight
     due_ms: int = 0  # if it is delayed
 
@@ -82,7 +82,7 @@ class States:
 
     # By cursor, ledger and chunk: bitmap, and ack sets by entry id.
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]
-    last_acked: Mapping[int, Place]  # by cursor: the last entry that is acked as a whole beyond mark-delete
+    last_acked: Mapping[int, Place]  # by cursor: the last completely acked entry after mark-delete
     pending: Mapping[tuple[int, Place], Delivery]
 
     def of(
@@ -116,7 +116,7 @@ class States:
 
 
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
-    """Return the cursors of some topics, sorted by name, or only those of subscriptions named `name`. One query.
+    """Return the cursors of some topics, sorted by name. With `name`, only this subscription's. One query.
 
     Returns at most MOST_CURSORS + 1, so that the caller sees whether there are more than MOST_CURSORS.
     """

@@ -7,4 +7,4 @@ from typing import Final
 __all__ = ["LANGUAGE_NAMES"]
 
 LANGUAGE_NAMES: Final = {"en": "English", "zh-hans": "简体中文"}
-"""What each language calls itself, by Django's code for the language."""
+"""Each language's own name, by Django's code for the language."""

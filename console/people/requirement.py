@@ -40,7 +40,7 @@ def is_required(user: AbstractBaseUser) -> bool:
 
 
 def lack_a_required_factor() -> Q | None:
-    """Return a condition that matches users who must have a second factor and have none. None if nobody needs one."""
+    """Return a condition that matches users who lack a required second factor. None if no user must have one."""
     required = _required()
     return None if required is None else required & ~Q(_has_factor())
 

@@ -113,7 +113,7 @@ def renew_recovery_codes(user: AbstractBaseUser) -> list[str]:
 
 
 def remove(user: AbstractBaseUser) -> bool:
-    """Take the second factor away. Return whether there was one."""
+    """Remove the second factor. Return whether there was one."""
     return bool(SecondFactor.objects.filter(user_id=user.pk).delete()[0])
 
 

@@ -124,5 +124,8 @@ def cleared_alerts(
 
 
 def matches(rule: Mapping[str, object], now_ms: int) -> list[MatchRow]:
-    """Return what is over a rule's limit now, at most 200 rows. The rule need not be stored. One query."""
+    """Return the subscriptions, the topics or the broker that are over a rule's limit now. The rule need not be stored.
+
+    At most 200 rows. One query.
+    """
     return fetch_text(MatchRow, matches_statement(), matches_parameters(rule, now_ms))

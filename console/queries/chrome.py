@@ -30,7 +30,7 @@ class Chrome(Signs):
 
     @property
     def broker_runs(self) -> bool:
-        """Return whether a broker has given a sign of life in the last 5 s and was not stopped since."""
+        """Return whether a broker has given a sign of life in the last 5 s and has not been stopped since."""
         return self.troubles.keys().isdisjoint(
             {Trouble.NO_BROKER, Trouble.BROKER_STOPPED, Trouble.BROKER_SILENT}
         )

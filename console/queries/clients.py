@@ -73,7 +73,7 @@ class _Order:
 
 
 def _filled_in(query: str, order: _Order, flags: Sequence[str], flag: str) -> str:
-    """Return the text of a query of clients.sql in this order, for clients with this flag; "" = all clients."""
+    """Return the text of a query of clients.sql with this order and flag filled in. Flag "" = all clients."""
     cases = [f"CASE WHEN {_condition(name)} THEN '{name}' END" for name in flags]
     pieces = {
         "flags": f"array_remove(ARRAY[{', '.join(cases)}], NULL)",
@@ -103,7 +103,7 @@ _BY_SINCE: Final = _Order(column="c.connected_ms", type="bigint", field="connect
 CONSUMER_ORDERS: Final = {
     "name": _BY_NAME,
     "unacked": _Order(column="c.unacked_messages", type="bigint", field="unacked_messages", before_all=_LAST),
-    # Ascending, from the first time after 0: the list leaves out consumers with 0.
+    # Ascending. The first page begins after 0, so the list leaves out consumers with 0.
     "oldest": _Order(
         column="c.oldest_delivered_ms",
         type="bigint",
@@ -132,7 +132,7 @@ class ClientsAsked:
     flag: str = ""  # one of CONSUMER_FLAGS or PRODUCER_FLAGS
     order: str = "name"
     after: str = ""  # the last row's value on the previous page
-    after_key: int = 0  # the last row's key there; 0 = first page
+    after_key: int = 0  # the last row's key on the previous page; 0 = first page
     limit: int = PAGE_ROWS
 
     @property

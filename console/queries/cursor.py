@@ -39,9 +39,9 @@ class AckedBeyond:
     complete: bool  # False: only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
-        """Yield the indexes from `index` up to `end`, excluded, that are not completely acked.
+        """Yield the indexes that are not completely acked, from `index` on and before `end`.
 
-        If only the first chunks were read, ends at the last known run of acked entries: later acks are not known.
+        If only the first chunks were read, stop at the last known run of acked entries: later acks are not known.
         """
         if not self.complete:
             end = min(end, self.runs[-1][0] if self.runs else index)

@@ -77,17 +77,17 @@ def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]
 
 
 def fetch_text(row_type: type[T], text: str, parameters: Mapping[str, Any]) -> list[T]:
-    """Run a query that was put together from named queries. Otherwise like `fetch`."""
+    """Do the same as `fetch` with the text of a query that was put together from named queries."""
     return _run(row_type, text, parameters)
 
 
 def fetch_entries(
     row_type: type[T], name: str, stores: Collection[Store], parameters: Mapping[str, Any]
 ) -> list[T]:
-    """Run a query of log.sql over segments, in one statement, and over files. If there are no stores, return no rows.
+    """Run a query of log.sql: one statement for all segments, then each file. Without stores, return no rows.
 
-    Leaves out the rows of a file that retention has deleted since its ledger was read, and those of a segment whose
-    table was dropped since then. Raises pipeline.errors.OffloadUnavailable if a file cannot be read or was lost.
+    Leaves out files that retention has deleted since the log was read, and segments whose tables were dropped since
+    then. Raises pipeline.errors.OffloadUnavailable if a file cannot be read or was lost.
     """
     segments = sorted(each for each in stores if isinstance(each, int))
     files = [each for each in stores if isinstance(each, FileStore)]
@@ -100,7 +100,7 @@ def _in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list
         return rows_in_file(name, store, parameters)
     except LedgerFileMissing:
         if fetch(_Ledger, "log", "of_file", {"file_name": store.name}):
-            raise  # the ledger still names the file: it was lost, not trimmed
+            raise  # the ledger still names the file, so retention did not delete it: the file was lost
         return []
 
 
@@ -148,7 +148,7 @@ def _read(row: Sequence[object], documents: Sequence[int]) -> Sequence[object]:
 
 
 def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> T | None:
-    """Return the query's first row, or None if there is none. Otherwise like `fetch`."""
+    """Return the query's first row, or None if there is none. Raises the same error as `fetch`."""
     rows = fetch(row_type, file, name, parameters)
     return rows[0] if rows else None
 

@@ -112,7 +112,7 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
         )
         for head in heads.values()
     ]
-    # Without a series, the subscription was just deleted: nothing is known.
+    # If there is no series, the subscription was just deleted: the numbers of all steps are unknown.
     return History(
         window=window,
         from_ms=frame.from_ms,
@@ -130,8 +130,8 @@ def history_of_everything(window_name: str) -> History:
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
     """Return the backlog of the last hour, for the rows of a list. One query.
 
-    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself. If more points
-    than those of the last 5 minutes are missing, returns {}: the backlogs may have changed in that time.
+    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself. Returns {} if
+    points from before the last 5 minutes are missing: the backlogs may have changed in that time.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS

@@ -1,7 +1,7 @@
 """Numbers of topics and subscriptions.
 
-Except in `Totals`, a subscription's backlog is computed from its log and its cursor, and numbers that the broker
-reports, such as rates, are None if it never did.
+A subscription's backlog is computed from its log and its cursor. Numbers that the broker reports, such as rates, are
+None if the broker never reported them. Neither is true of `Totals`.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def past_of(
         frame,
         [each for each in readings if each.subscription_id == subscription_id],
         [each for each in readings if each.subscription_id == 0],
-        # Over time that is not read, the values from before the frame may have changed.
+        # If a part of the frame is not read, the values from before the frame may have changed in that time.
         now=Level()
         if last is None or not_read
         else Level(backlog_messages=last.backlog, stored_bytes=last.stored_bytes),
@@ -101,6 +101,6 @@ def past_of(
 
 
 def _resolution_s(age_ms: int, kept_ms: Mapping[int, int], *, is_sum: bool) -> int | None:
-    """Return the length of the shortest points kept for this long; None for the future, or if none are kept."""
+    """Return the length of the shortest points that are kept until this age. None for a future time, or if none are."""
     fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
     return next(fitting, None) if age_ms >= 0 else None

@@ -22,7 +22,7 @@ __all__ = [
     "keys_in",
 ]
 
-NAMESPACES_MOST: Final = 5000  # the most that one `tenant/*` covers in lists
+NAMESPACES_MOST: Final = 5000  # a list includes at most this many namespaces of one `tenant/*`
 _TOO_LARGE: Final = 1 << 63
 
 

@@ -1,6 +1,6 @@
 """Where entries are stored, and how to read those that are in the files of offloaded ledgers.
 
-For such a file, `rows_in_file` returns what a query of log.sql returns for a segment.
+`rows_in_file` returns the same rows for such a file as a query of log.sql returns for a segment.
 """
 
 from __future__ import annotations

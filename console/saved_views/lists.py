@@ -85,7 +85,7 @@ def list_at(path: str) -> SavedList | None:
 def filters_in(saved_list: SavedList, query: QueryDict) -> str:
     """Return the filters and the sort order in a query string, with the names sorted; "" if there are none.
 
-    Several values of one name keep their order, which is that of the chosen columns.
+    Several values of one name keep their order, because the page shows columns in that order.
     """
     left_out = {"part", "view", *saved_list.pages}
     given = ((name, value) for name, values in query.lists() for value in values)

@@ -42,7 +42,7 @@ class Effect(StrEnum):
 
     TAKEN_OUT = "taken_out"  # it was skipped, or sent to dead letters
     PASSED = "passed"  # the cursor moved past it
-    BROUGHT_BACK = "brought_back"  # the cursor moved back before it, or an undo took back the skip
+    BROUGHT_BACK = "brought_back"  # the cursor moved back before it, or an undo reversed the skip
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:

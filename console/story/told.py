@@ -41,7 +41,7 @@ class SubscriptionStory:
     """The known events of the message on one subscription, the oldest first."""
 
     lines: Sequence[StoryLine]
-    # Counts events for which the broker had no room: of neighbouring entries, and perhaps of this one.
+    # Counts events that the broker had no room to record: of neighbouring entries, and perhaps of this one.
     left_out: StoryRow | None
     is_cut: bool  # there may be older events
 

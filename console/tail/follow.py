@@ -40,7 +40,7 @@ class Followed:
     since: Since  # for the next look, with the counts of all looks so far
     topic_ids: tuple[int, ...]  # the topic or its partitions, whose events announce new messages
     has_states: bool  # a subscription was named
-    columns: tuple[Column, ...]  # a row has a cell for each, or none if its metadata cannot be read
+    columns: tuple[Column, ...]  # a row has a cell for each, or no cells if its metadata cannot be read
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:

@@ -92,7 +92,7 @@ def place_of_name(topic: str) -> str:
 
 @register.filter
 def may_act_on(rights: Rights, name: str) -> bool:
-    """Return whether the user may plan acts on this topic or namespace that need only the role operator."""
+    """Return whether the user may plan acts on this topic or namespace, if they need only the role operator."""
     return rights.may_act_on(name)
 
 
@@ -206,7 +206,7 @@ def subscription_state(state: int | None) -> SafeString:
 
 @register.simple_tag
 def severity(severity: Severity) -> SafeString:
-    """Render the severity of a finding as a badge. It stays while no broker runs: the diagnosis knows about that."""
+    """Render the severity of a finding as a badge, even while no broker runs: the diagnosis allows for that."""
     return _badge(*severity_word(severity), is_fact=True)
 
 

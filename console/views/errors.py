@@ -28,7 +28,7 @@ _FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # how D
 
 @contextmanager
 def _returning_connections() -> Iterator[None]:
-    """Run the block, then give the connections that this thread opened in it back to the pool.
+    """Run the block, then return to the pool the connections that this thread opened in the block.
 
     Django's ASGI handler answers errors in a shared thread, and closes no connection of that thread after a request.
     """

@@ -66,7 +66,7 @@ def history_sources(
 
 
 def _query(request: HttpRequest, window_name: str) -> str:
-    """Return the page's query string with another window."""
+    """Return the page's query string with this window."""
     query = request.GET.copy()
     query.pop("part", None)
     query["range"] = window_name

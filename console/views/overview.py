@@ -150,8 +150,8 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     diagnosed = _diagnosed(rows)
     return {
         "verdict": verdict(written),
-        # A missing broker concerns all rows, so it is shown once, and each row has the cause that remains when a
-        # broker runs. A quota is shown beside the cause: it stops producers or takes messages away.
+        # A missing broker concerns all rows, so the page shows it once, and each row shows its next finding. A quota is
+        # shown beside that finding, because it stops producers or removes messages.
         "no_broker": next((spoken_finding(found) for found in _found(diagnosed, no_broker.RULE.id)), None),
         "rows": [
             (*_explained(each, lambda rule: rule not in _SAID_APART), _quota_finding(each))

@@ -78,7 +78,7 @@ def _moment(request: HttpRequest) -> tuple[int, str]:
 
 
 def _state(head: Any, at_ms: int) -> dict[str, Any]:
-    """Return the current state if it had begun by the moment, else nothing: earlier states are not stored."""
+    """Return the current state if it had begun by that moment, else {}: earlier states are not stored."""
     is_known = head.state is not None and 0 < (head.state_since_ms or 0) <= at_ms
     word = state_word(head.state)
     return {"word": label_of(word), "number": head.state, "since_ms": head.state_since_ms} if is_known else {}

@@ -180,7 +180,7 @@ class _Reading:
         return {"head": self.head, "findings": self.findings}
 
     def badge(self) -> dict[str, Any]:
-        """Return the state that the broker judged, or an alarming finding while the broker is still watching."""
+        """Return the state that the broker judged. While it is still watching, an alarming finding takes its place."""
         judged = self.standing
         if self.is_watching and self.findings and self.findings[0].severity in _ALARMING:
             word, tone = severity_word(self.findings[0].severity)
@@ -319,7 +319,7 @@ class _Reading:
     def next_messages(self) -> dict[str, Any]:
         log, unacked = self.log, self.acked.ack_sets
         messages: list[PeekedMessage] = []
-        if self.known or not self._trouble:  # otherwise each further read waits for the storage again
+        if self.known or not self._trouble:  # after a failed read, do not wait for the storage again
             try:
                 messages = peek(
                     log,

@@ -294,8 +294,8 @@ def must_type_name(
 ) -> bool:
     """Return whether an operator must type a name: the act ends something, loses messages or repeats many.
 
-    `allowed_drift_messages` is how many messages more than planned may be delivered again, and counts as repeated.
-    None means as many as the plan allows.
+    The act may deliver `allowed_drift_messages` more messages again than planned: these count as repeated too. None:
+    the number in the plan.
     """
     if plan is None:
         return False

@@ -1,4 +1,4 @@
-"""Diagnose a subscription of a partitioned topic on its worst partitions together."""
+"""Diagnose a subscription on the worst partitions of its topic, and merge the findings."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class _Around:
     topic_policies: dict[str, Any]
     last_append_ms: int | None
     producers: int | None
-    blocked: bool | None  # None: the broker has not reported. The same holds down to key_is_draining.
+    blocked: bool | None  # None, here and down to key_is_draining: the broker has not reported
     rate_limited: bool | None
     gap: str | None
     read_fault: str | None
@@ -106,7 +106,7 @@ class _Around:
     broker_seen_at: datetime | None
     beat_at: datetime | None
     worker_at: datetime | None
-    database_ms: int  # now, by the database's clock, as the three times above are
+    database_ms: int  # the time now by the database's clock, which the three times above use too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +170,8 @@ def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[
 def _consumers(subscriptions: Sequence[int]) -> list[ConsumerRow]:
     """Return the first consumers of each subscription by name.
 
-    One query if it reads all of them. Else one more for each subscription: the limit of the first query may leave out
-    every consumer of a subscription, and then nobody would seem to be connected to it.
+    One query. If it reaches its limit and there are several subscriptions, one more for each of them: the first query
+    may have left out all consumers of a subscription, which would then seem to have none.
     """
     most = CONSUMERS_SHOWN * max(1, len(subscriptions))
     found = consumers_of(subscriptions, limit=most)

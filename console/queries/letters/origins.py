@@ -35,7 +35,7 @@ def has_usual_name(topic: str) -> bool:
 
 
 def possible_origins(name: str) -> Iterator[Origin]:
-    """Yield at most 40 pairs that fit the name TOPIC-SUBSCRIPTION-DLQ. Yield nothing for another name."""
+    """Yield at most 40 pairs that fit a name of the form TOPIC-SUBSCRIPTION-DLQ; none for a name without this form."""
     found = _USUAL.fullmatch(name)
     if found is None:
         return

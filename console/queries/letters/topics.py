@@ -45,7 +45,7 @@ class LettersAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterTopicRow:
-    """One dead-letter topic, or one partition of it. None = the broker never reported on it."""
+    """One dead-letter topic, or one partition of such a topic. None = the broker never reported the number."""
 
     id: int
     name: str

@@ -57,7 +57,7 @@ def user_named(name: str) -> UserRow | None:
 
 
 def others_with(role: Role, namespaces: Iterable[str], *, without: str) -> list[str]:
-    """Return at most 5 names of active users with this role, or a higher one, in each of the namespaces. One query.
+    """Return the names of at most 5 active users who have this role, or a higher one, in all the namespaces. One query.
 
     Leaves out the user `without`.
     """

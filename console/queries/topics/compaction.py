@@ -22,7 +22,7 @@ class CompactionRow:
     horizon: str | None  # ledger:entry of the last entry that was compacted
     kept_messages: int | None
     kept_bytes: int | None
-    removed_messages: int | None  # by the latest run that succeeded; the duration is of that run too
+    removed_messages: int | None  # by the latest successful run, whose duration is the next field
     duration_ms: int | None
     backlog_messages: int | None  # published after the horizon
     backlog_bytes: int | None

@@ -221,7 +221,7 @@ class _LastLedger:
     ledger_id: int | None  # None = the topic has none
     is_open: bool | None
     segment_id: int | None
-    messages: int  # since the topic began; if the ledger is open, only those before it
+    messages: int  # since the topic began, without those in an open ledger
     size_bytes: int
 
 

@@ -75,7 +75,7 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
 def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
     """Return whether the act can do something on this subscription.
 
-    On a partitioned topic both pause and resume can, because some partitions may be paused and others not.
+    On a partitioned topic both pause and resume can do something, because some partitions may be paused and others not.
     """
     if isinstance(head, PartitionedHead):
         return not form_class.is_on_one_partition()

@@ -53,7 +53,7 @@ def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpRespo
 def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -> HttpResponse:
     """Delete, silence or test a rule, or end its silence. Then redirect to the rule, or to the list after a deletion.
 
-    404 for another verb, 409 for a refusal.
+    404 for an unknown verb, 409 for a refusal.
     """
     rule = _found(rights, rule_id)
     who, origin = rights.name, origin_of(request)

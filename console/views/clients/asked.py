@@ -1,4 +1,4 @@
-"""Read the query string of a list of clients, and write those of its other orders and pages."""
+"""Read the query string of a list of clients, and write the query strings for its orders and pages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def form_of(asked: ClientsAsked, flags: Collection[str]) -> dict[str, Any]:
 def list_of(
     query: QueryDict, asked: ClientsAsked, found: ClientPage[Any], orders: Collection[str]
 ) -> dict[str, Any]:
-    """Return the context of a list: its rows, and the query strings of other orders and pages."""
+    """Return the context of a list: its rows, and the query strings for its orders and pages."""
     return {
         "rows": found.rows,
         "asked": asked,

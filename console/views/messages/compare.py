@@ -88,7 +88,10 @@ def _order(text: str) -> tuple[int, ...]:
 
 
 def _side(head: TopicHead, name: str, text: str, errors: dict[str, str]) -> _Side | None:
-    """Return the message at position `text`. None if `text` is empty, or, with an error, if none is there."""
+    """Return the message at position `text`. None if `text` is empty.
+
+    If it is not the position of a message, add an error to `errors` and return None.
+    """
     if not text:
         return None
     try:

@@ -46,7 +46,8 @@ def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpRe
 def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
     """Give a role for a pattern, or take it away.
 
-    Admins who set their own role for `*` may lose this page, so they are sent to the overview. Superusers stay.
+    Admins who set their own role for `*` may lose this page, so they are sent to the overview. Superusers cannot
+    lose it: they stay.
     """
     form = RoleForm(request.POST)
     if not form.is_valid():

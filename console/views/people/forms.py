@@ -79,7 +79,7 @@ class RoleForm(forms.Form):
     )
 
     def chosen(self) -> Role | None:
-        """Return the role, or None to take away the role for the pattern."""
+        """Return the role, or None to remove the role for the pattern."""
         word: str = self.cleaned_data["role"]
         return None if word == "none" else Role[word.upper()]
 

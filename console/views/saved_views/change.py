@@ -33,8 +33,8 @@ _OF_ADMINS_TOO = ("unshare", "delete")
 def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str) -> HttpResponse:
     """Change a view: `rename`, `default`, `no-default`, `share`, `unshare` or `delete`.
 
-    An admin of everything may also `unshare` or `delete` another user's shared view. 404 for another change, or a view
-    that the user does not see; 403 for one that the user may not change or share; 422 if the name cannot be saved.
+    An admin of everything may also `unshare` or `delete` another user's shared view. 404 for an unknown change, or a
+    view that the user does not see; 403 for one that the user may not change or share; 422 if the name cannot be saved.
     """
     found = view_to_change(request, rights, view_id)
     if found is None or change not in (*_OF_ITS_OWNER, *_OF_ADMINS_TOO):
