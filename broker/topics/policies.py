@@ -64,7 +64,7 @@ class Holder:
 
     @classmethod
     def of_topic(cls, name: TopicName) -> Holder:
-        """Return the holder that stands for a topic, partitioned or not."""
+        """Return a topic, partitioned or not, as a holder."""
         return cls(level=PolicyLevel.TOPIC, tenant=name.tenant, namespace=name.namespace, topic=name)
 
     @property
@@ -134,7 +134,7 @@ class PolicyDocuments:
     ) -> Policies:
         """Return the policies that would be in force if a holder had this document.
 
-        `above` is the document of a topic's namespace.
+        If the holder is a topic, `above` is its namespace's document.
         """
         namespace, topic = (document, {}) if holder.topic is None else (above, document)
         return effective_policies(self._settings, namespace, topic, where=holder.name)
@@ -159,7 +159,7 @@ class PolicyDocuments:
         return found
 
     async def overridden(self, state: PolicyState, names: list[str]) -> dict[str, int]:
-        """Return policy → number of the namespace's topics that set this policy themselves and so keep their value."""
+        """Return policy → how many topics of the namespace set it themselves. Leave out policies that none sets."""
         return await repeat_until_done(
             self._pool, lambda c: store.overriding(c, state.row_id, names), what="counting topics"
         )
@@ -181,7 +181,7 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # If the answer was lost, the repeated statement finds `after` instead of `before`: the first try stored it.
+        # `stored` is also False if the connection broke after the change: the repeated statement then finds `after`.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(
@@ -202,7 +202,7 @@ class PolicyDocuments:
 
 
 def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValue]:
-    """Parse policies whose values are text. Raises PolicyInvalid for the first wrong one."""
+    """Parse policies whose values are text. Raises PolicyInvalid if one is wrong."""
     values = {name: FIELDS[name].parse(text) if name in FIELDS else text for name, text in texts.items()}
     return checked(values, level)
 

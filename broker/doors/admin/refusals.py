@@ -1,4 +1,7 @@
-"""The HTTP statuses of refusals in the admin API, as in Pulsar's. `doors/server_errors.py` has those of other doors."""
+"""The HTTP statuses of refusals in the admin API. They follow Pulsar's.
+
+`doors/server_errors.py` has the statuses of other doors.
+"""
 
 from __future__ import annotations
 

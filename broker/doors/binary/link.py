@@ -16,10 +16,10 @@ class ByteLink(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Return an upper bound on the written bytes that still wait in this process."""
+        """Return roughly how many written bytes still wait in this process."""
 
     def is_writable(self) -> bool:
-        """Return False after a write has passed the high-water mark, until the peer has received most of the bytes."""
+        """Return False from the time the unsent bytes pass the high-water mark until most of them are sent."""
 
     def pause_reading(self) -> None:
         """Stop reading from the peer until `resume_reading`."""

@@ -73,7 +73,7 @@ class LookupAnswers:
         self._engine.send_partition_metadata(event.request_id, partitions)
 
     def on_lookup(self, event: Lookup) -> None:
-        """Answer with this broker's URLs, even if the topic is missing: opening a producer or consumer checks that."""
+        """Answer with this broker's URLs. Does not check that the topic exists: opening a producer or consumer does."""
         engine, broker = self._engine, self._broker
         try:
             url, url_tls = broker.service_urls(TopicName.parse(event.topic))

@@ -15,10 +15,10 @@ _ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the 
 
 
 class PointRow(NamedTuple):
-    """Columns of vela_stats_point_10s after the time, in their order. The model describes them."""
+    """A row of vela_stats_point_10s without its time. The model describes the columns."""
 
     topic_id: int
-    subscription_id: int  # 0 = the topic
+    subscription_id: int  # 0 = the topic itself
     messages_in: int | None
     bytes_in: int | None
     messages_out: int
@@ -32,7 +32,7 @@ class PointRow(NamedTuple):
 
 
 async def written_until_ms(connection: Connection) -> int:
-    """Return the end of the newest bucket that any broker stored; 0 = there is none."""
+    """Return the end of the newest bucket that any broker stored; 0 = there is none. Create missing progress rows."""
     await connection.execute(query("history", "open_progress"))
     cursor = await connection.execute(query("history", "until"), {"resolution_s": BUCKET_MS // 1000})
     row = await cursor.fetchone()

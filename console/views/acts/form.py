@@ -73,9 +73,9 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
 
 
 def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
-    """Return whether the act can do something on this subscription.
+    """Return whether the page should list this form, because the act is likely to have an effect.
 
-    On a partitioned topic both pause and resume can do something, because some partitions may be paused and others not.
+    On a partitioned topic, list both pause and resume: some partitions may be paused and others not.
     """
     if isinstance(head, PartitionedHead):
         return not form_class.is_on_one_partition()

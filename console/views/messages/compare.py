@@ -35,7 +35,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """One fact about both messages. A value is None, or 0 for a time, if the message lacks it."""
+    """One fact about both messages. If a message lacks it, its value is None; a time may also be 0."""
 
     name: str
     left: int | str | None
@@ -52,7 +52,7 @@ class _Fact:
 def compare_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     """Compare the messages `a` and `b`. If `pick` names two, redirect: the one with the lower position becomes `a`.
 
-    400 if `a` or `b` is no position of a message. At most nine queries, or 17 on a partitioned topic.
+    400 if `a` or `b` is not the position of a message. At most nine queries, or 17 on a partitioned topic.
     """
     head = head_of(topic)
     given = {name: request.GET.get(name, "").strip() for name in ("a", "b")}
@@ -105,7 +105,7 @@ def _side(head: TopicHead, name: str, text: str, errors: dict[str, str]) -> _Sid
 
 
 def _compared(left: _Side, right: _Side, rights: Rights, *, shows_all: bool) -> dict[str, Any]:
-    """Return the context of the comparison, without key, properties and body if the user may not see them."""
+    """Return the context of the comparison, with only the metadata if the user may not see payloads."""
     facts = list(_metadata(left.found, right.found))
     if not rights.may_see_payloads:
         return {"facts": facts}

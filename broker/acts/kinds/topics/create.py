@@ -26,7 +26,7 @@ __all__ = ["CreateTopic", "NewTopic"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """The new topic's name, its number of partitions and its first policies."""
+    """The new topic."""
 
     name: Annotated[str, Rule("name of the new topic, without tenant and namespace")]
     partitions: Annotated[
@@ -61,8 +61,8 @@ class CreateTopic(DirectKind[NewTopic]):
     async def measure(self, context: ActContext, given: NewTopic) -> Effect:
         name = _full_name(context, given)
         found = await _find(context, name)
-        # When the act is applied, the topic may exist: a broker may have died before it stored the result, or a client
-        # may have created the topic.
+        # On apply, the topic may exist already: a client created it, or a broker did and died before it stored the
+        # result.
         if found is not None and not (context.act.is_apply and found.partitions == given.partitions):
             raise ActInvalid(f"{name} already exists, {_shape(found.partitions)}; choose another name")
         policy_words = [f"its policy {each} is {value}" for each, value in sorted(given.policies.items())]
