@@ -16,7 +16,7 @@ STOPPING: Final = "STOPPING=1"
 def tell(state: str) -> None:
     """Send the state to the socket that the service manager named; do nothing if it named none.
 
-    Errors of sending are ignored: a service manager that misses READY times out.
+    A failed send is ignored: a service manager that gets no READY gives up after its own timeout.
     """
     address = os.environ.get(SOCKET_VARIABLE, "")
     if not address:

@@ -1,4 +1,4 @@
-"""The threads that call plain handlers."""
+"""Threads that call the handlers that are plain functions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class _Job(NamedTuple):
 class CallThreads:
     """Runs at most `count` calls at once.
 
-    The threads are daemons. Python's own pools are not used: at exit Python waits for their threads, so a function that
-    never returns would keep the process alive.
+    The threads are daemons. A ThreadPoolExecutor is not used, because Python waits for its threads at exit: a function
+    that never returns would keep the process alive.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -58,7 +58,7 @@ class CallThreads:
                 error = raised
             except BaseException as raised:
                 error = RuntimeError(f"raised {raised!r}")
-            with suppress(RuntimeError):  # the loop is closed, and no caller waits
+            with suppress(RuntimeError):  # the loop may be closed; then no caller waits
                 job.loop.call_soon_threadsafe(_settle, job.done, error)
 
 

@@ -1,8 +1,8 @@
-"""The broker's tables in PostgreSQL, one class for each. The tables of segments share one, `Entry`, which reads a view.
+"""The broker's tables in PostgreSQL, one class for each. `Entry` is a view of the live segments' tables.
 
-The broker reads and writes these tables through broker/storage/sql. Tests use the ORM, and so does code such as that
-for tokens and alert rules. Code that handles messages never uses the ORM. Times that the broker computes with are
-milliseconds since 1970 (`…_ms`); all other times are `timestamptz`.
+The broker reads and writes these tables through broker/storage/sql. Tests use the ORM, and so does the code for a few
+tables, such as those of tokens and alert rules. Code that handles messages never does. A time is either milliseconds
+since 1970, in a column `…_ms`, or a `timestamptz`.
 """
 
 from __future__ import annotations

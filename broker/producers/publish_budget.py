@@ -1,9 +1,9 @@
 """Limit the bytes of publishes that the broker has not answered yet, over all connections of the process.
 
 Each connection has its own limit, but thousands of connections together could still fill the memory while the database
-is slow. Above the limit on the sum, the broker stops reading from connections that publish, and keeps reading from
-connections that only consume. It reads from all of them again when answers have brought the sum down to half of the
-limit. The broker needs nothing more from the clients to give these answers, so it always resumes.
+is slow. Once the sum is above its limit, the broker stops reading from each connection that publishes, and keeps
+reading from connections that only consume. When answers have brought the sum down to half of the limit, it reads from
+all connections again. It always resumes, because it can give these answers without another frame from a client.
 """
 
 from __future__ import annotations

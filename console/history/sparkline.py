@@ -1,4 +1,4 @@
-"""A small line for a row of a table, drawn on the server: the backlog of the last hour."""
+"""Draw the backlog of the last hour as a small line for a row of a table."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ __all__ = ["BUCKET_MS", "HEIGHT", "WIDTH", "BacklogPoint", "Sparkline", "sparkli
 WIDTH: Final = 96
 HEIGHT: Final = 20
 BUCKET_MS: Final = 60_000  # the time that one point covers
-_EDGE: Final = 1.5  # a margin, so that the whole width of the line is inside the drawing
+_EDGE: Final = 1.5  # margin above and below, because the line has a thickness
 
 
 class BacklogPoint(NamedTuple):
-    """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute.
+    """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute. None = unknown.
 
-    None = unknown. A point without numbers marks the minute in which the topic or subscription was created. A list of
-    topics reads up to 3,000 of these, and a tuple takes less time to make than a dataclass.
+    A topic or subscription created in the last hour also has a point without numbers, in the minute of its creation. A
+    point of topic 0 says that points are missing. A list of topics reads up to 3,000 points, and a tuple takes less
+    time to make than a dataclass.
     """
 
     at_ms: int
@@ -65,9 +66,9 @@ def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, 
 
 
 def _corners(ordered: list[BacklogPoint], to_ms: int) -> Iterator[tuple[int, int | None]]:
-    """Yield a corner at each minute's start, with its largest backlog.
+    """Yield a corner at the start of each point's minute, with the largest backlog in that minute.
 
-    If the next minute has no point, also yield one at the minute's end, with its last backlog.
+    If the next minute is drawn and has no point, also yield one at the minute's end, with the last backlog.
     """
     for point, following in pairwise([*ordered, None]):
         if point is None:

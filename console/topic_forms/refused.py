@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["form_address", "refusal_in_form"]
 
-# The broker's refusals name a switch by its parameter, because programs set parameters.
+# The broker words its refusals for programs, which set parameters. An operator sees the labels of a form's fields.
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
 _HOW_FAR: Final = ("shift", "back_time")  # values of a reset's `to` that the rewind form can give
 
@@ -37,7 +37,7 @@ def form_address(act: ActView) -> str:
 
 
 def refusal_in_form(act: ActView) -> str:
-    """Return the act's error, with the label of the form's field wherever it names a switch."""
+    """Return the act's error. Where it says to set a parameter to true, name the form's field by its label instead."""
     fields = {} if (form := _form_of(act)[1]) is None else form.base_fields
     return _SWITCH.sub(
         lambda found: f"choose “{fields[found[1]].label}”" if found[1] in fields else found[0], act.error
@@ -54,7 +54,7 @@ def _is_for(form: type[ActForm], act: ActView) -> bool:
 
 
 def _form_of(act: ActView) -> tuple[str, type[ActForm] | None]:
-    """Return the name in addresses and the class of the form for the act's kind, or "" and None."""
+    """Return the form for the act's kind: its name in addresses and its class. "" and None if there is no form."""
     forms = act_forms if act.subscription else topic_forms
     fitting = {name: form for name, form in forms.items() if form.kind == act.kind}
     if act.kind == "reset" and act.parameters.get("to") not in _HOW_FAR:

@@ -143,7 +143,10 @@ class ProducerTable:
             self._requests.refusal(event.request_id)(error)
 
     def on_close_producer(self, event: events.CloseProducer) -> None:
-        """Close a producer once its sends have their answers. Also answer SUCCESS for an unknown id."""
+        """Close a producer once its sends have their answers.
+
+        Answer SUCCESS at once if the id is unknown or its producer is still being opened.
+        """
         slot = self._slots.get(event.producer_id)
         if slot is None or slot.producer is None:
             if slot is not None:
@@ -338,7 +341,7 @@ class ProducerSlot:
         """Refuse a send that is known not to be stored.
 
         If the topic was terminated, close the producer instead. The client opens it again, is refused, and fails all
-        its sends in flight. Go's client forgets a producer at SEND_ERROR and would never fail the other sends.
+        its sends in flight. After a SEND_ERROR, Go's client would forget the producer and never fail the other sends.
         """
         if self.is_closed:
             return
@@ -398,7 +401,7 @@ class ProducerSlot:
     async def is_alive(self) -> bool:
         """Ping the peer, because another producer wants this one's name or exclusive access.
 
-        Return False at once if this producer is closed. The client may close it even before it is open.
+        Return False at once if this producer is closed.
         """
         return not self.is_closed and await self._peer.is_alive()
 
