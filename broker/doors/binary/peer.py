@@ -87,7 +87,7 @@ class Peer:
                     self.gate.output_stuck(stuck=True)
 
     def drained(self) -> None:
-        """Let the gate open again, because the peer has received most of the written bytes."""
+        """Let the gate open again, because most of the written bytes have left this process."""
         self._has_room.set()
         self.gate.output_stuck(stuck=False)
 
