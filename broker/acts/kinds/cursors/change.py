@@ -109,7 +109,7 @@ class PlannedMove:
     replayed: int  # acked now, will be delivered again
     skipped: int  # not acked now, will not be delivered
     partly_acked_forgotten: int  # partly acked batches of which no member stays acked
-    inside: tuple[Position, int] | None  # the first unacked entry and its unacked members, if it is partly acked
+    inside: tuple[Position, int] | None  # the first unacked entry and its unacked members, if partly acked
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
