@@ -65,7 +65,8 @@ class OwnRequests:
         Raises NothingToActOn if there is no such topic, subscription or namespace. Raises ReasonMissing if the
         namespace is protected and `reason` is empty, and SecondPersonNeeded if the namespace asks for two users. Raises
         PlanNotApproved if a user refuses the plan before it is applied, and PlanEnded if the plan can no longer be
-        applied for another reason. If the act is refused, fails or expires, raises the BrokerError that says why.
+        applied for another reason. If the act is refused, fails, expires or is only partly done, raises the BrokerError
+        that says why.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})

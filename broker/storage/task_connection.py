@@ -1,7 +1,7 @@
 """Connections of Celery's tasks. A Celery process keeps its connections, because it runs a task every few seconds.
 
-A new connection takes 15 ms of CPU time on its two sides together, most of it for the password, and plans every
-statement again.
+A new connection costs 15 ms of CPU time, client and server together, most of it for the password. PostgreSQL must also
+plan every statement again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def keep_connections() -> None:
 
 @contextmanager
 def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[ShortConnection]:
-    """Lend a connection as `short_connection` opens it. If connections are kept, the next equal call gets it again.
+    """Lend a connection from `short_connection`. A process that keeps connections reuses it for the same arguments.
 
     A task that changes a session setting needs a `name` of its own, because the setting stays changed. If the task
     fails, its connection is closed. Raises psycopg.OperationalError.
@@ -60,7 +60,7 @@ def _take(key: tuple[str, int]) -> ShortConnection | None:
             connection = _kept[key].pop()
         except IndexError:
             return None
-        # The server sends an idle session nothing until it ends the session, for example because it restarts.
+        # The server sends nothing to an idle session until it ends that session, for example because it restarts.
         if not select([connection], [], [], 0)[0]:
             return connection
         connection.close()

@@ -36,8 +36,8 @@ C = TypeVar("C", bound=Connected)
 def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
     """Return the consumers that take no messages out of their full queues, so that the others do all the work.
 
-    Empty if all consumers look idle: the result would include those that do the work. Also empty if the type is neither
-    Shared nor Key_Shared, because standbys are idle by design.
+    Empty if all consumers look idle: working on slow messages looks the same. Also empty if the type is neither Shared
+    nor Key_Shared, because standbys are idle by design.
     """
     idle = [each for each in consumers if each.permits <= 0 and _silent_s(each, now_ms) >= WINDOW_S]
     return [] if len(idle) == len(consumers) or type_ not in SHARED else idle

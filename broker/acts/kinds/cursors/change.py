@@ -29,7 +29,7 @@ class Target:
     position: Position
     # If the target is inside a batch: the bitset of the members that the move does not ack. None otherwise.
     remaining: int | None = None
-    # reset: the requested place, if it may have been trimmed and so is not `position`; see `State.begin_at`
+    # reset: the place to pass to `State.begin_at`; None = `position`
     begins_at: Position | None = None
     notes: tuple[str, ...] = ()
 
@@ -90,7 +90,7 @@ class Change:
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
         """Return `one` with the bitset of its unacked members. Call this right after the change.
 
-        If `one` is None, return the same for the batch inside which the cursor ended; None if there is no such batch.
+        If `one` is None, return the same for the first unacked entry if that is partly acked, else None.
         """
         if self.one is None:
             return cursor.partly_acked_next()
@@ -99,7 +99,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMove:
-    """The effect that a move would have, counted in messages if a comment does not say otherwise."""
+    """The effect that a move would have. Numbers count messages unless a comment says otherwise."""
 
     acked_before: int  # since the topic began
     mark_delete_before: Position
@@ -108,12 +108,12 @@ class PlannedMove:
     backlog_after: int
     replayed: int  # acked now, will be delivered again
     skipped: int  # not acked now, will not be delivered
-    partly_acked_forgotten: int  # batches whose acked members are delivered again
-    inside: tuple[Position, int] | None  # the batch inside which the cursor will end, and its unacked members
+    partly_acked_forgotten: int  # partly acked batches of which no member stays acked
+    inside: tuple[Position, int] | None  # the first unacked entry and its unacked members, if partly acked
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
-    """Return the effect of a change, found on a copy of the cursor. Raises IndexMissing if counts are not loaded."""
+    """Try a change on a copy of the cursor, and return its effect. Raises IndexMissing if counts are not loaded."""
     cursor, log = subscription.cursor, subscription.log
     before = cursor.snapshot()
     moved = Cursor(log.ledgers, log.index, before)

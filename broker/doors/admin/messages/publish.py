@@ -127,7 +127,7 @@ _turns = itertools.count()
 
 
 def _by_key(name: TopicName, count: int, messages: Sequence[RestMessage]) -> list[TopicName]:
-    """Return the topic or partition for each message, chosen as Pulsar's clients choose."""
+    """Return the topic or partition for each message. For a key, the Java client chooses the same one by default."""
     if not count:
         return [name] * len(messages)
     turn = next(_turns) % count
@@ -205,7 +205,7 @@ def _result(target: TopicName, found: object, schema_version: int) -> RestResult
 async def _all_outgoing(
     messages: Sequence[RestMessage], schema: RestSchema, now_ms: int
 ) -> list[OutgoingMessage]:
-    """Return the messages to store. Raises Refused.
+    """Return the messages to store. Raises Refused if a message's time or payload cannot be stored.
 
     Checking many messages against a schema may take long, so other connections get turns between messages.
     """
