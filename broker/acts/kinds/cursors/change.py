@@ -29,7 +29,7 @@ class Target:
     position: Position
     # If the target is inside a batch: the bitset of the members that the move does not ack. None otherwise.
     remaining: int | None = None
-    # reset: the requested place, if it may have been trimmed and so is not `position`; see `State.begin_at`
+    # reset: the requested place, which may be trimmed; None = `position`. See `State.begin_at`.
     begins_at: Position | None = None
     notes: tuple[str, ...] = ()
 
