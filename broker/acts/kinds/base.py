@@ -166,7 +166,7 @@ class ActContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One partition of an act on several partitions. `context` is the same as for an act on this partition alone."""
+    """One partition of an act on several partitions. The act in `context` has this partition's topic and plan."""
 
     partition: int
     context: ActContext
