@@ -220,7 +220,7 @@ class BrokerSettings(AccessSettings):
         Variable("VELA_SHORT_POLLING_MS", "ms", "how long a pull waits if long polling is off"),
     ] = 1000
     act_expiry_s: Annotated[
-        int, Between(1), Variable("VELA_ACT_EXPIRY_S", "s", "an act that waited longer is refused")
+        int, Between(1), Variable("VELA_ACT_EXPIRY_S", "s", "an act that waited longer expires")
     ] = 600
     plan_expiry_s: Annotated[
         int,
