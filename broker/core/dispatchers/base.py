@@ -222,7 +222,7 @@ class Dispatcher(Protocol):
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """Take `positions` back from a consumer that asks for redelivery; None = everything pending at it.
 
-        Exclusive and Failover ignore `positions`: they send everything unacked again.
+        Exclusive and Failover ignore `positions`: they take everything back from the active consumer.
         Returns True if the caller must set the read position to the entry after mark-delete. Returns False if the
         entries are in the replay set, or if the consumer is not active on Exclusive or Failover.
         """
