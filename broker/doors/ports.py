@@ -85,7 +85,7 @@ class ProducerPort(Protocol):
 
     @property
     def topic_epoch(self) -> int | None:
-        """The topic epoch of an exclusive producer, None while it waits for access and for other producers."""
+        """The topic epoch of an exclusive producer once it has access, otherwise None."""
 
     @property
     def is_open(self) -> bool:
@@ -157,8 +157,8 @@ class ConsumerPort(Protocol):
         """Acknowledge. Safe to repeat.
 
         `on_durable` is called once: when the ack is stored, or with an error. An ack of a reader or on a non-persistent
-        topic is not stored: `on_durable` is called when it is applied. `validation_error` says why the client discards
-        the entries. If `permits_settled` is True, the door itself grants permits for the discarded entries.
+        topic is not stored: `on_durable` is called when the ack is applied. `validation_error` says why the client
+        discards the entries. If `permits_settled` is True, the door itself grants permits for the discarded entries.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:

@@ -127,7 +127,7 @@ class ConsumerOptions:
     consumer_name: str | None = None  # None = the broker generates one
     priority_level: int = 0  # 0 is served first
     ack_timeout_ms: int = 0  # 0 = off, else >= 1000
-    ack_timeout_tick_ms: int = MIN_TICK_MS  # due at multiples of this; at most the timeout, if there is one
+    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts fall on multiples of this; never above the timeout
     ack_timeout_backoff: RedeliveryBackoff | None = None  # added to the timeout, by redelivery count
     negative_ack_redelivery_delay_ms: int = 60_000  # >= 100
     negative_ack_backoff: RedeliveryBackoff | None = None  # instead of the delay, by redelivery count
