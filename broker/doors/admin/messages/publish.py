@@ -127,7 +127,7 @@ _turns = itertools.count()
 
 
 def _by_key(name: TopicName, count: int, messages: Sequence[RestMessage]) -> list[TopicName]:
-    """Return the topic or partition for each message, chosen as Pulsar's clients choose."""
+    """Return the topic or partition for each message."""
     if not count:
         return [name] * len(messages)
     turn = next(_turns) % count
