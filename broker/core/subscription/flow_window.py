@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     """The counts of a subscription at one time."""
 
     now_ms: int
-    ready_messages: int  # published since the topic began, without delayed ones that the subscription passes over
+    ready_messages: int  # published since the topic began, without delayed ones that are passed over
     # Acked, or passed by a move, since the topic began. Messages that expired since the topic was loaded do not count.
     acked_messages: int
     waiting_messages: int  # ready and not acked; an estimate, which is 0 only if there are none
