@@ -28,7 +28,7 @@ class Timed(Protocol):
     """A part with a due time: a subscription, a topic's delayed messages, the waiting HTTP pulls."""
 
     def run_due(self, now_ms: int) -> int:
-        """Do the work that is due and return the number of entries affected. Safe to repeat."""
+        """Do the work that is due and return how many entries or pulls it affected. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
         """Return when to run this part next, or None if it has no due time."""
@@ -54,7 +54,7 @@ class Deadlines:
         self._due.discard(timed)
 
     def run_due(self, named: Iterable[Timed] = ()) -> int:
-        """Run the parts in `named` and all due parts of the heap. Return the number of entries affected."""
+        """Run the parts in `named` and all due parts of the heap. Return how many entries and pulls they affected."""
         now_ms = self._clock.now_ms()
         done = 0
         for timed in dict.fromkeys((*named, *self._due.pop_due(now_ms))):

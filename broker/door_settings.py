@@ -1,4 +1,4 @@
-"""The settings of the ports: their numbers, TLS, and limits on connections. They are part of BrokerSettings."""
+"""The settings of ports and TLS, and limits on connections and requests. They are part of BrokerSettings."""
 
 from __future__ import annotations
 

@@ -91,8 +91,8 @@ class DeliveryTimes:
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
         """Subtract `messages`, the oldest first, up to the run of `position`.
 
-        Return pairs: a time of delivery in Unix ms, as exact as the class says, and the number of messages delivered
-        then. Messages whose time is not known are left out.
+        Return pairs: a time of delivery in Unix ms, as exact as the class says, and how many of these messages were
+        delivered then. Return nothing if `position` is beyond every run.
         """
         at = bisect_left(self._last, position)
         if at == len(self._last):  # beyond every run, so all are acked
@@ -113,7 +113,7 @@ class DeliveryTimes:
         self._forget_first(bisect_right(self._last, position))
 
     def clear(self) -> None:
-        """Forget everything, because the entries are delivered again."""
+        """Forget all runs."""
         self._last, self._first_ms, self._delivered_ms, self._messages = [], [], [], []
 
     def _forget_acked(self) -> None:

@@ -31,10 +31,10 @@ class Sample(NamedTuple):
     """The counts of a subscription at one time."""
 
     now_ms: int
-    ready_messages: int  # published since the topic began, without those whose delivery time is in the future
+    ready_messages: int  # published since the topic began, without delayed ones that are passed over
     # Acked, or passed by a move, since the topic began. Messages that expired since the topic was loaded do not count.
     acked_messages: int
-    waiting_messages: int  # not acked, and the delivery time is not in the future
+    waiting_messages: int  # ready and not acked; an estimate, which is 0 only if there are none
     cursor_version: int  # rises when an act or a client moves the cursor; acks do not change it
     is_paused: bool
 

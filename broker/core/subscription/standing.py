@@ -114,7 +114,7 @@ class Standing:
 
     @property
     def is_settled(self) -> bool:
-        """Whether only an ack, an expiry, or an act of an operator or client ends the state: time alone does not."""
+        """Whether the state lasts until something happens: time alone does not end it."""
         return self.state in (SubscriptionState.STUCK, SubscriptionState.PAUSED)
 
     @property
@@ -223,7 +223,7 @@ class Standing:
     # -- changes since the last sample ---------------------------------------------------------------------------
 
     def _rest(self, sample: Sample) -> None:
-        """If nothing waited at the last sample, no sample was due since then: add one for that time."""
+        """If nothing waited at the last sample, nothing happened until a second ago: add a sample of that time."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
             self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))

@@ -34,7 +34,7 @@ class StoryEvent(IntEnum):
     DEAD_LETTERED = 10  # the broker wrote a copy to the dead-letter topic in `detail`
     RETRY_LETTERED = 11
     EXPIRED = 12  # the time to live is over
-    CORRUPT = 13  # this and the next two: the broker acked the entry and sent it to no consumer
+    CORRUPT = 13  # this and the next two: the broker acked the entry, because no consumer may get it
     MARKER = 14
     FILTERED = 15
 
@@ -52,14 +52,14 @@ class StoryRow:
     until_ms: int  # time of the last event
     events: int
     redelivery_count: int
-    consumer_name: str  # "" = the broker itself
+    consumer_name: str  # "" = the broker itself, or the event is UNRECORDED
     consumer_address: str
     detail: str
     expires_ms: int
 
 
 class StoryBuffer:
-    """The rows that wait to be written. Bounded: a recorder that finds no room counts the events that it leaves out."""
+    """The rows that wait to be written. A recorder that finds no room counts the events that it leaves out."""
 
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows

@@ -122,7 +122,7 @@ async def get_health(request: AdminRequest) -> HttpResponse:
 
 @operation(router, "GET", f"{_BROKERS}/ready", None, media_type="text/plain")
 async def get_ready(request: AdminRequest) -> HttpResponse:
-    """Answer `ok` once the broker serves clients."""
+    """Answer `ok` if the broker serves clients."""
     ready, _ = request.broker.is_ready()
     return _text("ok") if ready else HttpResponse(status=500)
 

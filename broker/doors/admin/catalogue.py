@@ -161,7 +161,7 @@ class Catalogue:
         )
 
     async def last_compaction(self, topic_id: int) -> store.LastCompaction | None:
-        """Return the latest compaction of a topic, or None if it was never compacted."""
+        """Return the state of a topic's compaction, or None if none has begun."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.last_compaction(c, topic_id), what="reading a compaction"
         )

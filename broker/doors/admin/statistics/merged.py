@@ -13,7 +13,7 @@ __all__ = ["merged"]
 
 M = TypeVar("M", bound=BaseModel)
 
-# Values whose names end like this cannot be added up. The largest is shown instead.
+# Values whose names end like this cannot be added up. The largest is shown, or the smallest if `_EARLIEST` names it.
 _LARGEST: Final = (
     "Timestamp",
     "TimeStamp",

@@ -45,9 +45,9 @@ class Asked:
 async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_ms: int) -> TopicStats:
     """Return the statistics of a topic in memory.
 
-    Reads properties, compaction and offloads from PostgreSQL. With `earliest_time`, also reads the oldest entry of each
-    backlog, and raises PersistenceFailed if that fails. `created_ms` is when the topic was created, 0 = not known.
-    Raises psycopg.Error.
+    Reads properties, compaction and offloads from PostgreSQL. With `earliest_time`, also reads when the oldest entry of
+    each backlog was stored, and raises PersistenceFailed if that fails. `created_ms` is when the topic was created,
+    0 = not known. Raises psycopg.Error.
     """
     pool, topic_id = broker.pool, topic.topic_id
     properties = await repeat_until_done(

@@ -80,7 +80,7 @@ class ConsumerStats(BaseModel):
 
 
 class SubscriptionStats(BaseModel):
-    """A subscription. Backlogs count entries, as in Pulsar."""
+    """A subscription. `msgBacklog` and `msgBacklogNoDelayed` count entries, as in Pulsar."""
 
     msgRateOut: float = 0.0
     msgThroughputOut: float = 0.0
