@@ -1,4 +1,4 @@
-"""ASGI's types, and the answers that doors give over HTTP: responses and refused handshakes."""
+"""ASGI's types, and functions that answer HTTP requests and refuse WebSocket handshakes."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _Open: TypeAlias = (
 
 
 class GuardedBroker:
-    """The broker as one client may use it. Code that carries out a client's requests gets this object instead.
+    """The broker as one client may use it. Code that carries out a client's requests gets this object.
 
     Without a `principal` it refuses every request that needs a permission, so a door that forgets to authenticate
     serves nobody. Sends, acks and seeks are not checked one by one: the guard checks the permission when their producer

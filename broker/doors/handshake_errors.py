@@ -8,7 +8,7 @@ __all__ = ["HandshakeRefused", "InvalidQuery"]
 
 
 class HandshakeRefused(RemoteProtocolError):
-    """Refuses a request or a WebSocket handshake with an HTTP status. Its text may be sent to clients."""
+    """Refuses a request or a WebSocket handshake with an HTTP status."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

@@ -26,8 +26,8 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-# Entries. As in Pulsar, the broker refuses to expire messages if consumers are connected, the backlog is smaller than
-# this, and its oldest message is not old enough.
+# Entries. As in Pulsar, a request to expire old messages is refused if consumers are connected, the backlog is smaller
+# than this, and its oldest message is not old enough.
 _NEARLY_CAUGHT_UP: Final = 1000
 
 router = Router()

@@ -260,7 +260,7 @@ async def get_offload(
 
 @operation(router, "DELETE", f"{TOPIC}/truncate", Action.ADMINISTER)
 async def truncate_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
-    """Empty a topic: every subscription skips the stored messages."""
+    """Empty a topic: every durable subscription skips the stored messages."""
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Truncation", 412)
     await Catalogue(request.broker).require(name)

@@ -266,7 +266,7 @@ class BinaryConnection:
             self._link.resume_reading()
 
     def writable_again(self) -> None:
-        """Resume deliveries, because most of the written bytes have been sent."""
+        """Go on writing and reading, because most of the written bytes have left this process."""
         self.peer.drained()
         self._consumers.writable_again()
         self._topic_watchers.writable_again()

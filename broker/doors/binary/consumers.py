@@ -292,7 +292,7 @@ class ConsumerSlot:
         self._peer.written()
 
     def is_writable(self) -> bool:
-        """Return whether the peer reads fast enough to receive more."""
+        """Return whether entries may be written to the peer."""
         return self._peer.is_writable()
 
     def on_end_of_topic(self) -> None:
@@ -318,7 +318,7 @@ class ConsumerSlot:
             self._peer.written()
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping. Called when another client wants this Exclusive subscription."""
+        """Ping the peer, because another consumer wants this Exclusive subscription."""
         return await self._peer.is_alive()
 
     def ack(self, event: events.Ack) -> None:

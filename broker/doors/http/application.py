@@ -1,6 +1,6 @@
 """The ASGI application of the broker's process: WebSockets, long-poll pull, the admin API, metrics and health checks.
 
-It does not use Django's handler, so a message passes through no ORM, no Django middleware and no other thread.
+It does not use Django's handler, so a message passes through no ORM and no Django middleware.
 """
 
 from __future__ import annotations

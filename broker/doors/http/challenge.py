@@ -14,7 +14,7 @@ __all__ = ["Challenge"]
 
 
 class Challenge(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Adds the header to each answer with status 401, for requests and for WebSocket handshakes."""
+    """Adds WWW-Authenticate to each answer with status 401, for requests and for WebSocket handshakes."""
 
     def __init__(self, inner: Application, *, fields: Sequence[tuple[bytes, bytes]]) -> None:
         super().__init__(inner)

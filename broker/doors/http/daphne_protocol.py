@@ -46,7 +46,7 @@ _LARGE: Final = struct.Struct("!BBQ")
 
 @implementer(IPushProducer)
 class _Producer:
-    """Twisted's transport calls it when its buffer passes 64 KiB, when the buffer is empty again, and at the end."""
+    """Twisted's transport calls this when its buffer passes 64 KiB, when the buffer is empty again, and at the end."""
 
     def __init__(self, protocol: FlowControlledProtocol) -> None:
         self._protocol = protocol
@@ -213,7 +213,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.transport.resumeProducing()
 
     def onMessageBegin(self, isBinary: bool) -> None:  # noqa: N802, N803 - Autobahn's names
-        """Begin a message that did not arrive whole in a single frame."""
+        """Begin a message that `_takes_whole_frames` has left to Autobahn's parser."""
         super().onMessageBegin(isBinary)
         self.message_data = bytearray()
 
@@ -353,7 +353,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return bool(self.state == self.STATE_OPEN)
 
     def is_writable(self) -> bool:
-        """Return whether fewer than HIGH_WATER_BYTES are unsent."""
+        """Return False after HIGH_WATER_BYTES were unsent, until everything is sent or the peer is gone."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:

@@ -45,7 +45,8 @@ _SEND: Final = pb.BaseCommand.SEND
 _ACK: Final = pb.BaseCommand.ACK
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
-# The type SEND, the tag and length of field 6, the producer id, the sequence id, and perhaps a number of messages.
+# The type SEND, the tag and length of field 6, the producer id, the sequence id, and perhaps a number of messages. The
+# length, the producer id and the number of messages are below 128.
 _PLAIN_SEND: Final = re.compile(
     rb"\x08\x06\x32[\x00-\x7f]\x08[\x00-\x7f]\x10([\x80-\xff]{0,8}[\x00-\x7f])(?:\x18([\x00-\x7f]))?"
 )
@@ -58,7 +59,7 @@ HAVE_SLICES: Final = frozenset({_ACK, pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_ME
 
 
 def decode_plain_send(frame: Frame) -> events.Send | None:
-    """Decode a SEND that has only the usual fields, without protobuf. Return None for any other frame.
+    """Decode a SEND that matches `_PLAIN_SEND`, without protobuf. Return None for any other frame.
 
     This takes half the time of `parse_command` and `decode_event`.
     """
@@ -107,7 +108,7 @@ def _send(command: pb.BaseCommand, frame: Frame) -> events.Send:
 def decode_slices(command: pb.BaseCommand, frame: Frame) -> Iterator[events.Event]:
     """Decode a command of `HAVE_SLICES`. A command with many ids becomes several events, decoded one by one.
 
-    Only the last event has the request id. Raises the errors of `decode_event`, before the first event.
+    Of an ACK's events, only the last has the request id. Raises the errors of `decode_event`, before the first event.
     """
     many: Sequence[pb.MessageIdData]
     if command.type == _ACK:

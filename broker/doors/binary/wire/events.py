@@ -50,7 +50,7 @@ class Send(NamedTuple):
 
     producer_id: int
     sequence_id: int  # the receipt must repeat it exactly
-    highest_sequence_id: int | None  # None if the SEND has none; the receipt must repeat it
+    highest_sequence_id: int | None  # None if the SEND has none
     messages: int  # the command's count; the entry's metadata overrides it
     is_chunk: bool
     in_transaction: bool
@@ -87,7 +87,7 @@ class Redeliver(NamedTuple):
     """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
 
     consumer_id: int
-    positions: Sequence[tuple[int, int]]  # (ledger, entry); empty = everything it got and has not acked
+    positions: Sequence[tuple[int, int]]  # (ledger, entry); empty = everything pending at the consumer
     epoch: int | None  # Java's consumer epoch; None if not sent
     is_rest: bool = False  # an earlier event has the first positions of the same command
 

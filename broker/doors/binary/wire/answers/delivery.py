@@ -1,6 +1,6 @@
 """Builds the head of MESSAGE, which is sent in front of the entry's own bytes.
 
-MESSAGE is the most frequent frame, so this code encodes it by hand, without the protobuf library.
+MESSAGE is a very frequent frame, so this code encodes it by hand, without the protobuf library.
 """
 
 from __future__ import annotations
