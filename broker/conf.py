@@ -220,7 +220,7 @@ class BrokerSettings(AccessSettings):
         Variable("VELA_SHORT_POLLING_MS", "ms", "how long a pull waits if long polling is off"),
     ] = 1000
     act_expiry_s: Annotated[
-        int, Between(1), Variable("VELA_ACT_EXPIRY_S", "s", "an act that waited longer is refused")
+        int, Between(1), Variable("VELA_ACT_EXPIRY_S", "s", "an act that waited longer expires")
     ] = 600
     plan_expiry_s: Annotated[
         int,
@@ -543,7 +543,11 @@ class BrokerSettings(AccessSettings):
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
 
     def _own_tls_url(self, host: str) -> str:
-        """Return the URL for clients with TLS: that of the broker's own TLS port, or else `advertised_url` with TLS."""
+        """Return the URL for clients with TLS.
+
+        It is `advertised_url` if that has TLS, else the broker's own TLS port, else the plain URL with the scheme
+        `pulsar+ssl`.
+        """
         given = self.advertised_url.partition("://")[2]
         if (
             self.has_tls

@@ -42,7 +42,7 @@ class TokenKeys:
         return (*self._fixed, *(each.value for each in self._files))
 
     def first_secret(self) -> TokenKey | None:
-        """Return the first secret key, which can also sign. None if all keys are public, or there is none."""
+        """Return the first secret key, which can also sign; None if there is no secret key."""
         return next((each for each in self.current() if each.is_secret), None)
 
     def refresh(self) -> bool:

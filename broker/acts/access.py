@@ -1,7 +1,7 @@
 """Create, revoke and check tokens, and set permissions, for the console and the command line.
 
-These changes need no plan and no running broker. The act log records each of them. A running broker applies them within
-a second.
+These changes need no plan and no running broker. The act log records each of them. A running broker usually applies
+them within a second.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ _Say = Callable[[str], str]
 
 
 def matches_statement() -> str:
-    """Return the statement that finds everything that some rules match: subscriptions, topics or the broker."""
+    """Return the statement that finds what the given rules match: subscriptions, topics or the broker."""
     return query("alerts", "matches").decode()
 
 

@@ -30,7 +30,7 @@ async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part
     """Return the partitions that an act concerns; None if the act is not done partition by partition.
 
     An apply concerns the partitions of its plan that were not left out. Raises ActInvalid if the act cannot be done on
-    the partitions that its parameters choose, and TopicNotFound if there is no such topic.
+    the partitions that its parameters choose, or has nothing to undo, and TopicNotFound if there is no such topic.
     """
     act = context.act
     is_of_namespace = kind.scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE, Scope.TENANT)
@@ -70,7 +70,10 @@ async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part
 
 
 async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
-    """Plan an act on several partitions. Raises BrokerError if one cannot be planned, or if all are left out."""
+    """Plan an act on several partitions, and leave out those on which planning raises an error of `leaves_out`.
+
+    Raises BrokerError if planning a partition raises any other error, or if all are left out.
+    """
     planned: list[dict[str, Any]] = []
     first: ActInvalid | None = None
     for part in parts:

@@ -85,7 +85,7 @@ class ActView:
     error_code: str = ""  # short code of the reason why it was refused, failed or expired
     progress: Mapping[str, Any] | None = None  # the progress of long work
     undone_by: int | None = None  # the act that undid it
-    # Whether it is the latest applied act on every cursor that it moved, and inside its undo window.
+    # It is applied and inside its undo window, its subscriptions exist, and no later act moved one of its cursors.
     undoable: bool = False
     needs_reason: bool = False  # its namespace is protected, and the act has no reason yet
     part_of: int | None = None  # the act on several partitions to which this one belongs
@@ -240,8 +240,8 @@ def check_planned(act: ActView) -> None:
     """Raise ActRefused if the broker has not planned this act yet.
 
     Call it before `apply`, with the view for which you checked the user's rights. If that act was not planned yet, your
-    check may have missed a topic, because only the plan names all topics that the act publishes to. `apply` does not
-    notice this if the broker has planned the act meanwhile.
+    check may have missed a topic, because only the plan names all topics that the act publishes to. `apply` alone would
+    accept an act that was planned after your check.
     """
     if act.state == "plan_requested":
         raise ActRefused(f"act {act.id} is {act.state}: only a planned act can be applied", code="WrongState")

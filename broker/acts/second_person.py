@@ -1,6 +1,6 @@
 """Acts on a namespace with the policy `second_person`: one user plans, another user applies.
 
-PostgreSQL decides (`request_apply` in acts.sql). This module says why a request is refused.
+PostgreSQL decides who may apply (`request_apply` in acts.sql). This module says why a request is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AS_A_USER: Final = (
 
 
 class SecondPersonNeeded(ActInvalid):
-    """The namespace asks for two users, and the request does not come from the second user."""
+    """The namespace asks for one user to plan and another to apply, and the request breaks this rule."""
 
     code = "SecondPersonNeeded"
 

@@ -141,8 +141,8 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
 
-    Returns None if the alert has ended and never fired, or if there is none. If the last round was too long ago
-    (`was_away`), the time starts again, unless `match` shows when the value went over the limit.
+    Returns None if `match` is None and no alert has fired. If the last round was too long ago (`was_away`), the time
+    starts again, unless `match` shows when the value went over the limit.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

@@ -91,7 +91,7 @@ def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, 
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # If entries in between are acked, this guess is too low, and the loop guesses again. No guess is too high.
+        # If the guess passes acked entries, it is too low, and the loop guesses again. No guess is too high.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete

@@ -112,7 +112,7 @@ class DelayedEntries:
         self._shrink()
 
     def give_up_refill(self) -> None:
-        """End a refill whose read failed. `needs_refill` is true again."""
+        """End a refill whose read failed, so that another one can begin."""
         self._is_refilling = False
         self._late = []
 
@@ -136,7 +136,7 @@ class DelayedEntries:
         return None if nearest is None else nearest >> _DUE_SHIFT
 
     def released_through_ms(self, limit_ms: int) -> int:
-        """Return the latest time, at most `limit_ms`, by which no waiting entry with a row is due."""
+        """Return a time, at most `limit_ms`, by which no waiting entry with a row is due."""
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)

@@ -1,6 +1,6 @@
-"""The errors with which the broker answers a client.
+"""Errors with which the broker answers a client.
 
-`code` is the name of Pulsar's ServerError if one fits. `retriable` means that the same request may succeed later.
+`code` is the name of one of Pulsar's ServerErrors. `retriable` means that the same request may succeed later.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 
 class BrokerError(Exception):
-    """Base class of every error that may reach a client."""
+    """Base class of errors that may reach a client."""
 
     code: ClassVar[str] = "UnknownError"
     retriable: ClassVar[bool] = False
@@ -28,7 +28,7 @@ class TopicTerminated(BrokerError):
 
 
 class TopicFenced(BrokerError):
-    """Another broker took the topic, or the topic is being unloaded. The client reconnects and looks it up again."""
+    """Another broker took the topic, or this broker has unloaded it or is unloading it."""
 
     code = "ServiceNotReady"
     retriable = True

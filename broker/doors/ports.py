@@ -85,7 +85,7 @@ class ProducerPort(Protocol):
 
     @property
     def topic_epoch(self) -> int | None:
-        """The topic epoch of an exclusive producer, None for other producers."""
+        """The topic epoch of an exclusive producer once it has access, otherwise None."""
 
     @property
     def is_open(self) -> bool:
@@ -97,7 +97,7 @@ class ProducerPort(Protocol):
 
     @property
     def max_message_bytes(self) -> int:
-        """The topic's own limit for one entry's payload, 0 = only the setting limits it."""
+        """The topic's own limit for one entry's payload, 0 = only the broker's setting limits it."""
 
     @property
     def topic_name(self) -> TopicName:
@@ -110,7 +110,7 @@ class ProducerPort(Protocol):
         """Record, for the console, why the door refused an entry."""
 
     async def close(self) -> None:
-        """Wait until every send has its answer, then detach."""
+        """Wait until every send has its answer or the broker closes the producer, then detach."""
 
     def detach(self) -> None:
         """Detach at once, for example because the connection is lost. Safe to repeat."""
@@ -137,7 +137,7 @@ class ConsumerPort(Protocol):
 
     @property
     def epoch(self) -> int | None:
-        """The consumer epoch that every message frame to the client carries; None if the client never sent one."""
+        """The consumer epoch, for message frames of the binary protocol; None if the client never sent one."""
 
     def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
         """Return the consumer's figures."""
@@ -157,8 +157,8 @@ class ConsumerPort(Protocol):
         """Acknowledge. Safe to repeat.
 
         `on_durable` is called once: when the ack is stored, or with an error. An ack of a reader or on a non-persistent
-        topic is not stored, so `on_durable` is called at once. `validation_error` says why the client discards the
-        entries. If `permits_settled` is True, the door itself grants permits for the discarded entries.
+        topic is not stored: `on_durable` is called when the ack is applied. `validation_error` says why the client
+        discards the entries. If `permits_settled` is True, the door itself grants permits for the discarded entries.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
@@ -260,10 +260,10 @@ class StatusPort(Protocol):
 
 
 class MetricsPort(StatusPort, Protocol):
-    """The data for `/metrics`, `/healthz` and `/readyz`."""
+    """The data for `/metrics` and `/readyz`."""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Yield Prometheus text in slices, each of which takes about a millisecond to make."""
+        """Yield Prometheus text in slices, each made in at most about a millisecond."""
 
 
 class PartitionsPort(Protocol):
@@ -392,12 +392,12 @@ class AccessPort(Protocol):
         """Do what `authenticate_now` does, and check a password or fetch an issuer's keys if necessary."""
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
-        """Check credentials again. Raises AuthenticationFailed if they have expired or were revoked meanwhile."""
+        """Check credentials again. Raises AuthenticationFailed if they have expired or were revoked."""
 
     def check_revoked(self, principal: Principal) -> None:
         """Check that the credentials are still accepted.
 
-        Raises AuthenticationFailed if somebody has revoked the client's token or changed its password.
+        Raises AuthenticationFailed if somebody has revoked the client's token, or changed or removed its password.
         """
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
@@ -430,7 +430,7 @@ class CredentialsPort(Protocol):
 
 
 class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
-    """Everything that a listener needs from the broker."""
+    """The broker, as every door except the admin API uses it."""
 
     @property
     def refused_requests(self) -> Counter[str]:

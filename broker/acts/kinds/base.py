@@ -66,7 +66,7 @@ class ActConflict(ActInvalid):
 
 
 class ActExpired(BrokerError):
-    """The request waited too long for a broker, so it was not carried out."""
+    """The request waited too long for a broker."""
 
     code = "ActExpired"
     retriable = True
@@ -112,7 +112,7 @@ class Reports(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTools:
-    """Services for acts on whole topics and namespaces."""
+    """Services that work on whole topics and namespaces."""
 
     creation: TopicCreation
     endings: Endings
@@ -166,7 +166,7 @@ class ActContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One partition of an act on several partitions. `context` is the same as for an act on this partition alone."""
+    """One partition of an act on several partitions. The act in `context` has this partition's topic and plan."""
 
     partition: int
     context: ActContext
@@ -240,8 +240,8 @@ class ActKind(ABC, Generic[P]):
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
         """Do what the plan says. Return the result as JSON, or None if it was stored together with the change.
 
-        If the broker dies before a returned result is stored, the next broker calls `apply` again. So `apply` must be
-        safe to repeat.
+        If the broker dies before a returned result is stored, the next broker may call `apply` again. So `apply` must
+        be safe to repeat.
 
         Raises BrokerError if the act is refused or fails, and PartlyDone if it stopped halfway. Long work calls
         `context.report`, and finds the report of an earlier broker in `act.progress`.

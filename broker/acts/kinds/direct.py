@@ -57,7 +57,7 @@ class DirectKind(ActKind[P]):
 
     @abstractmethod
     async def measure(self, context: ActContext, given: P) -> Effect:
-        """Return what the act would do now. Raises ActInvalid if the act makes no sense."""
+        """Return what the act would do now. Raises BrokerError to refuse the act."""
 
     @abstractmethod
     async def carry_out(self, context: ActContext, given: P) -> None:

@@ -1,4 +1,4 @@
-"""All classes of acts, in the order in which users read them. A new class needs a line here."""
+"""All kinds of act, in the order in which users see them. A new kind needs a line here."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A tenant, a namespace, a topic or a subscription. Fields that do not apply are empty."""
+    """A tenant, a namespace, a topic, a subscription or the broker. Fields that do not apply are empty."""
 
     tenant: str = ""
     namespace: str = ""  # tenant/namespace

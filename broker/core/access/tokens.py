@@ -90,9 +90,9 @@ def asymmetric_key(raw: bytes) -> TokenKey:
 
 
 def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
-    """Return the public signature keys in a JSON Web Key Set, by key id. Skips all other keys.
+    """Return the RSA and EC signature keys in a JSON Web Key Set, by key id. Skips all other keys.
 
-    Raises TokenKeyInvalid if the set has no public signature key.
+    Raises TokenKeyInvalid if the set has no such key.
     """
     found: dict[str, TokenKey] = {}
     given = document.get("keys")

@@ -52,11 +52,11 @@ class AckChunks:
         return bool(self.bits or self.sets)
 
     def keys(self) -> list[int]:
-        """Return the keys of chunks with a bit or an ack set, in order."""
+        """Return the keys of chunks with a bitmap or ack sets, in order."""
         return sorted(self.bits.keys() | self.sets.keys())
 
     def ledger_ids(self) -> set[int]:
-        """Return the ledgers with a bit or an ack set."""
+        """Return the ids of ledgers with a bitmap or ack sets."""
         return {chunk_of(key)[0] for key in self.keys()}
 
     def has(self, ledger_id: int, entry_id: int) -> bool:

@@ -115,7 +115,7 @@ class Cursor:
         return self._acked.remaining(*position)
 
     def read_from(self) -> Position:
-        """Return the first unacked entry, or the end of the log if there is none."""
+        """Return the first entry that is not wholly acked, or the end of the log if there is none."""
         return self._ledgers.next_after(self._mark_delete)
 
     def acked_block(self, ledger_id: int, entry_id: int) -> int:
@@ -249,7 +249,7 @@ class Cursor:
         return AckResult(self._messages - before, False)
 
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
-        """Make `position` the next entry to read, forwards or back, and forget every ack beyond it.
+        """Make `position` the next entry to read, forwards or back, and forget every ack from there on.
 
         If `position` is not stored, use the next stored entry or, if there is none, the end of the log. EARLIEST and
         LATEST are allowed. `remaining`, for a seek into a batch, has the members that stay unacked; it is used only if
@@ -361,7 +361,7 @@ class Cursor:
         self._replace_dirty(old)
 
     def partly_acked_next(self) -> tuple[Position, int] | None:
-        """Return the first unacked entry and its unacked members if it is partly acked; None if it is not.
+        """Return the entry at `read_from` and its unacked members if it is partly acked; None if it is not.
 
         Right after a move that ended inside a batch, this is that batch.
         """

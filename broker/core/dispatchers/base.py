@@ -140,7 +140,7 @@ class Dispatcher(Protocol):
 
     @property
     def active(self) -> DispatchConsumer | None:
-        """On Exclusive and Failover, the consumer to serve once `due_ms` is None. None on other types."""
+        """On Exclusive and Failover, the consumer to serve once `due_ms` is None, if any. None on other types."""
 
     @property
     def due_ms(self) -> int | None:
@@ -156,7 +156,7 @@ class Dispatcher(Protocol):
 
     @property
     def replay_entries(self) -> int:
-        """Number of entries in the replay set, or being read from it. They are sent before normal reads."""
+        """Number of entries in the replay set, or being read from it."""
 
     @property
     def replays_unassigned(self) -> bool:
@@ -183,7 +183,7 @@ class Dispatcher(Protocol):
         """Carry out the Failover switch that is due, if any. Safe to repeat.
 
         Returns True if a consumer has become active. The caller then sets the read position to the entry after
-        mark-delete, tells all consumers, and starts to send.
+        mark-delete, tells all consumers which one is active, and starts to send.
         """
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
@@ -222,12 +222,16 @@ class Dispatcher(Protocol):
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """Take `positions` back from a consumer that asks for redelivery; None = everything pending at it.
 
+        Exclusive and Failover ignore `positions`: they take everything back from the active consumer.
         Returns True if the caller must set the read position to the entry after mark-delete. Returns False if the
         entries are in the replay set, or if the consumer is not active on Exclusive or Failover.
         """
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
-        """Return whether the entry is pending at `consumer`. On Exclusive and Failover, acked entries count too."""
+        """Return whether the entry is pending at `consumer`.
+
+        On Exclusive and Failover, every entry up to the last one sent counts, even an acked one.
+        """
 
     def is_pending(self, position: Position) -> bool:
         """Return whether the entry is pending at any consumer, in the sense of `has_pending`."""
@@ -261,7 +265,7 @@ class Dispatcher(Protocol):
         """
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Send these entries before normal reads, except those that are pending or being read.
+        """Put these entries into the replay set, except those that are pending or being read.
 
         Has no effect on Exclusive and Failover, which keep the order.
         """

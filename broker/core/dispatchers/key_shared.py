@@ -140,7 +140,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return found
 
     def most_waiting(self) -> WaitingSlot | None:
-        """Return the slot with the most waiting entries; None if no entry waits, or if that slot waits for no consumer.
+        """Return the slot with the most waiting entries; None if there is none, or if that slot waits for no consumer.
 
         Linear in the slots with waiting entries.
         """
@@ -204,7 +204,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _sort_chunks(self) -> None:
-        """Choose the queue of each waiting chunk anew, because the earlier chunks may have been acked meanwhile."""
+        """Choose the queue of each waiting chunk anew, because the earlier chunks may have been acked."""
         for position in self._chunk_of:
             if position in self._replay:
                 self._replay.add(position, self._queue_of(position))
@@ -232,7 +232,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         ]
 
     def _replay_again(self, position: Position) -> None:
-        """Put the entry into its queue. That is ANYBODY if its slot is not known (a delayed entry)."""
+        """Put the entry into its queue. That is ANYBODY if its slot is not known (a postponed entry)."""
         slot = self._slots.get(packed(position))
         if slot is None:
             self._replay.add(position)
@@ -257,10 +257,9 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return owner if consumer is None or consumer is owner else None
 
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
-        """Return the consumer at which the earlier chunks of the message are pending, or None.
+        """Return the consumer that gets the later chunks of a message because it got the earlier ones, or None.
 
-        That consumer gets the later chunks too. If they waited for the slot to drain, the consumer could never ack the
-        message.
+        If the later chunks waited for the slot to drain, the consumer could never ack the message.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
         if owner is None or (self._pending_at.get(slot) is not owner and not self.policy.allow_out_of_order):
@@ -307,7 +306,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        # With allow_out_of_order, several consumers may have pending entries of a slot; `_pending_at` is not used then.
+        # With allow_out_of_order, several consumers may have pending entries of a slot; `_pending_at` has the last.
         self._pending_at[slot] = consumer
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
@@ -323,7 +322,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         owner = self._selector.select(slot) if waiting else None
         if owner is not None:
             moved = self._replay.move(-1 - slot, owner.key)
-            if owner is not holder and moved < waiting:  # a client acked the first chunk of a message alone
+            if owner is not holder and moved < waiting:  # chunks may wait for `holder`
                 self._sort_chunks()
 
     # -- dispatch ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ _MESSAGES_MASK: Final = (1 << _MESSAGES_BITS) - 1
 
 
 class PendingAcks:
-    """Entries by ledger. One int per entry packs its unacked messages and the time of delivery."""
+    """Entries by ledger. One int per entry packs the number of its unacked messages and the time of delivery."""
 
     __slots__ = ("_ledgers", "entries", "messages")
 

@@ -13,7 +13,7 @@ class Permits:
     def __init__(self) -> None:
         self.balance = 0  # messages
         self.granted = 0  # messages since the consumer attached, without those set aside
-        self.aside = 0  # messages granted while the consumer is blocked; it gets them when it is unblocked
+        self.aside = 0  # messages granted while the consumer is blocked; `grant_aside` adds them to `granted`
         self.spent = 0  # messages charged since the consumer attached
 
     def grant(self, messages: int) -> None:

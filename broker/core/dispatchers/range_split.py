@@ -18,7 +18,7 @@ class RangeSplit:
     """
 
     def __init__(self) -> None:
-        self._ends: list[int] = []  # last slots, ascending
+        self._ends: list[int] = []  # the last slot of each range, ascending
         self._owners: list[DispatchConsumer] = []  # in the order of `_ends`
 
     def select(self, slot: int) -> DispatchConsumer | None:

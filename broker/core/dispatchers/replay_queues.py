@@ -17,9 +17,9 @@ ANYBODY: Final = 0  # the queue of entries that any consumer may get, or whose s
 class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
-    All queues but ANYBODY are *bound*: their entries wait for one consumer (the queue's number is its key, above 0) or
-    for one slot (the number is -1 - slot). A dict maps each entry of a bound queue to that queue. It does not have the
-    entries in ANYBODY, to save memory: a million delayed messages that fall due together may be there.
+    All queues but ANYBODY are *bound*: their entries wait for one consumer (the queue's number is that consumer's key,
+    above 0) or for one slot (the number is -1 - slot). A dict maps each entry of a bound queue to that queue. It does
+    not have the entries in ANYBODY, to save memory: a million delayed messages that fall due together may be there.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")

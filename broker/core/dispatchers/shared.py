@@ -148,7 +148,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return at, charged
 
     def _assign_chunk(self, entry: E, uuid: str, taken: dict[int, Assignment[E]], left: list[E]) -> int:
-        """Assign a chunk of a large message to the consumer that got the first chunk, or let it wait for that consumer.
+        """Assign a chunk of a large message, or let it wait. Later chunks go to the consumer that got the first one.
 
         Returns the number of messages assigned.
         """

@@ -1,4 +1,4 @@
-"""Decide when to close a segment (a table of entries), and which one to empty by copying out its ledgers."""
+"""Decide when to close a segment (two tables of entries), and which one to empty by copying out its ledgers."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 In each turn all connections together may work for a limited time, and each of them for a part of it. A connection that
 has used its part waits in line for a later turn. The line gets about half of a turn, so that an idle connection with
-new data does not queue behind busy ones. If a piece of work takes longer than the part, the connection is in debt and
-pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn lasts until
-most of it is used. There is no clock here: callers say how long each piece of work took.
+new data does not queue behind busy ones. If a piece of work takes longer than the rest of the part, the connection is
+in debt and pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn
+lasts until most of it is used. There is no clock here: callers say how long each piece of work took.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Share:
         self.credit_ns = 0  # working time that is left; 0 or less: wait in line, unless it has never worked
         self.is_waiting = False
         self.is_granted = False  # `next` has taken it out of the line, and it has not begun yet
-        self.last_turn = -1  # the turn in which it last worked; -1: none
+        self.last_turn = -1  # the latest turn that let it work; -1: none
 
 
 class FairTurns:

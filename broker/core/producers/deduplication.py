@@ -63,7 +63,7 @@ class Progress:
 
 
 class DuplicateFilter:
-    """Deduplication of one topic. A pushed entry is stored or being stored; a stored entry is in the log."""
+    """Deduplication of one topic. A pushed entry is stored or being stored."""
 
     def __init__(self) -> None:
         self._pushed: dict[str, Progress] = {}
@@ -96,7 +96,7 @@ class DuplicateFilter:
             self._pushed[name] = stored.copy()
 
     def is_stored(self, name: str, mark: Mark) -> bool:
-        """Return whether the entry is in the log."""
+        """Return whether the entry counts as stored."""
         stored = self._stored.get(name)
         return stored is not None and stored.covers(mark)
 

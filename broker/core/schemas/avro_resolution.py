@@ -94,9 +94,9 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 
 def _collect(definition: Definition, schema: AvroType, namespace: str, depth: int) -> AvroType:
-    """Add the schema's named types to the definition. Return the schema with full names; it may be changed in place.
+    """Add the schema's named types to the definition. Return the schema with full names in references.
 
-    Raises IncompatibleSchema if the definition is not valid.
+    May change the schema in place. Raises IncompatibleSchema if the definition is not valid.
     """
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")

@@ -28,7 +28,8 @@ _MOST_DEPTH: Final = 100
 # Comparisons of a value and its parts with types; they take at most 0.25 s. Recursive unions could need any number.
 _MOST_COMPARISONS: Final = 30_000
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # looking through this many symbols takes as long as a comparison
-_MOST_NAME: Final = 100  # characters of a field's name in an error; each value inside the field repeats them
+# Characters of a field's name in an error. The path of each value inside the field has them too.
+_MOST_NAME: Final = 100
 _INT_BITS: Final = {"int": 31, "long": 63}
 
 
@@ -198,7 +199,7 @@ def _wrong(where: str, value: Any, wanted: str) -> IncompatibleSchema:
 
 
 def _described(value: Any) -> str:
-    """Return a value's type, and nothing of its content: more people read the logs than the messages."""
+    """Return a value's type, but not its content: more people read the logs than the messages."""
     match value:
         case None:
             return "null"

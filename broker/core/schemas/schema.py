@@ -115,7 +115,7 @@ def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDef
     for part in ("key", "value"):
         if offset + _SIZE.size > len(schema.data):
             raise IncompatibleSchema(f"a KeyValue schema ends before its {part}'s schema")
-        # Clients write the size of an empty schema as -1.
+        # Some clients write the size of an empty schema as -1.
         size = max(0, _SIZE.unpack_from(schema.data, offset)[0])
         offset += _SIZE.size
         if offset + size > len(schema.data):

@@ -1,7 +1,7 @@
 """Read the kind of WebSocket frame that clients send most: a whole message, masked and shorter than 64 KiB.
 
 Autobahn takes 5 µs for such a frame, and twice copies all bytes that arrived after it. Autobahn still reads all other
-frames: fragments, control frames, longer and incomplete frames, and everything that a client may not send.
+frames: fragments, control frames, and frames that are longer, incomplete or malformed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answer `GET /pull/v1/…` for `PullConnection` and `PullPages`. A pull changes nothing in the broker.
+"""Answer `GET /pull/v1/…` for `PullConnection` and `PullPages`.
 
 A pull that needs no database query needs no task: `begin` answers it, or the callback of its future does.
 """

@@ -76,7 +76,7 @@ class PullConnection(LimitedConnection):
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Handle bytes of requests, which may be cut anywhere."""
-        if self.requests or self._is_refused:  # Twisted reads or answers a request, or ignores all bytes
+        if self.requests or self._is_refused:  # Twisted reads or answers a request, or all bytes are ignored
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
             self._waiting += data

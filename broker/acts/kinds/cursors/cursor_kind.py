@@ -43,7 +43,7 @@ class CursorKind(ActKind[P]):
 
     @abstractmethod
     async def find(self, context: ActContext, subscription: Subscription, given: P) -> Change:
-        """Return the change to make to the cursor as it is now. Raises ActInvalid to refuse the act."""
+        """Return the change to make to the cursor as it is now. Raises BrokerError to refuse the act."""
 
     def pinned(self, planned: Mapping[str, Any]) -> Change:
         """Return the change that a plan has recorded."""

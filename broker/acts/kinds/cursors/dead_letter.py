@@ -1,7 +1,7 @@
 """Send one message to a dead-letter topic for an operator, as a client does when a message fails too often.
 
-The copy is durable before the cursor moves. If the broker dies in between, the message is not lost: the next broker
-applies the act again, and the dead-letter topic gets the copy twice.
+The copy is durable before the cursor moves. If the broker dies in between, the message is not lost: the next broker may
+apply the act again, and then the dead-letter topic gets the copy twice.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Place:
 
 
 class Reset(CursorKind[Place]):
-    """Put a cursor at a place. The consumers are closed, and start at that place when they reconnect."""
+    """Put a cursor at a place. Close the consumers, on Failover only the active one; they reconnect and start there."""
 
     name = "reset"
     summary = "Put the cursor at an exact place, forward or back; consumers reconnect and start there."

@@ -59,7 +59,7 @@ class Found:
 
     subscription: Subscription  # as it was in memory when the message was found
     position: Position
-    # The bitset to ack this message with: the other members of its batch, which stay unacked. None = ack the entry.
+    # The bitset to ack this message with: the other members of its batch, which it does not ack. None = ack the entry.
     without: int | None
     message: Message
     target: str  # full topic name

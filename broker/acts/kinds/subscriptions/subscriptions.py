@@ -169,7 +169,7 @@ class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
 
     name = "set_subscription_properties"
     summary = "Replace the properties that are stored with a subscription."
-    can_be_requested = False  # only the admin API sets properties
+    can_be_requested = False  # only the admin API offers it
     no_undo = "to undo it, set the earlier properties"
     takes_partitions = True
     parameters = SubscriptionProperties

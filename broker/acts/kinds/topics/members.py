@@ -1,4 +1,4 @@
-"""The topics that store the messages of an act's topic: the topic itself, or its partitions."""
+"""The members of an act's topic: its partitions, or the topic itself if it has none."""
 
 from __future__ import annotations
 

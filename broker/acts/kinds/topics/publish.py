@@ -1,7 +1,7 @@
 """Publish one message to a topic, for an operator.
 
-Only the topic's owner writes its log, so a publication is an act. The act's row has the message until the act is
-finished. The plan shows the payload's digest, and the result the message's id.
+Only the broker that owns a topic writes its log, so publishing is an act. The act's row has the message until the act
+is finished. The plan shows the payload's digest, and the result the message's id.
 """
 
 from __future__ import annotations

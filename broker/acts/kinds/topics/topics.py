@@ -95,7 +95,8 @@ class TruncateTopic(DirectKind[NoParameters]):
 
     name = "truncate"
     summary = (
-        "Empty a topic: subscriptions skip the stored messages, and all ledgers but the open one are freed."
+        "Empty a topic: subscriptions skip the stored messages, and ledgers are freed, except the open one and those"
+        " that are pinned."
     )
     scope = Scope.TOPIC
     no_undo = "it cannot be undone: the messages are gone"

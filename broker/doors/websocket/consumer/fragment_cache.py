@@ -14,8 +14,8 @@ __all__ = ["Fragment", "FragmentCache"]
 class Fragment(NamedTuple):
     """One message of an entry: the parts of its push that are the same every time."""
 
-    batch_index: int  # -1 when the entry is not a batch
-    batch_size: int  # 0 when the entry is not a batch
+    batch_index: int  # -1 when the entry is encrypted or not a batch
+    batch_size: int  # 0 when the entry is encrypted or not a batch
     data: bytes  # for `push_frame`
 
 

@@ -123,7 +123,7 @@ class PushSocket(BrokerSocket):
     # -- out -----------------------------------------------------------------------------------------------------
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push the messages of an entry at the next `flush`, or with several sources once the window has room."""
+        """Push the messages of an entry at the next `flush`; without `has_one_source`, once the window has room."""
         ledger_id, entry_id, fragments, redelivery_count = entry
         self._by_ledger[ledger_id] = source
         if self.has_one_source:

@@ -11,7 +11,7 @@ from vela.wire.message_id import MessageId
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
 
 # A bitset is as long as the batch size that an id claims. Without this limit, invented ids could make the broker
-# allocate gigabytes. Real batches stay below it: 5 MiB of uncompressed messages, of at least 6 bytes each, have fewer.
+# allocate gigabytes.
 MAX_BATCH_SIZE = 1 << 20
 
 
@@ -31,8 +31,8 @@ class BatchAcks:
 
     With `batch_index_acks` (the default) every member is acked separately and nothing is kept between calls. Without
     it, an entry is acked when this socket has acked all members of its last delivery. Until then a bitset is kept for
-    each partly acked entry, for at most `max_entries`. Above that number the oldest bitset is forgotten. Its entry then
-    stays unacked until the broker delivers it again; no message is lost.
+    each entry that was acked or delivered in part, for at most `max_entries`. Above that number the oldest bitset is
+    forgotten. Its entry then stays unacked until the broker delivers it again; no message is lost.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")

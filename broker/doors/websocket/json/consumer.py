@@ -64,7 +64,7 @@ class Permit(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
-    """Put a copy on the retry letter topic, to be delivered after `delay_ms`, then ack the message (an extension)."""
+    """Write a retry letter, due after `delay_ms`, or the dead letter, then ack the message (an extension)."""
 
     message_id: MessageId
     delay_ms: int  # >= 0

@@ -1,4 +1,4 @@
-"""Errors on an open JSON socket, and the numbers that a peer sees for them.
+"""Errors on an open WebSocket, and the numbers that a peer sees for them.
 
 A `SessionError` closes the socket. A refused send does not close the socket, so the refusal is not an exception but a
 value, `broker.doors.websocket.json.producer.SendError`. `broker.doors.handshake_errors` has the errors that keep a

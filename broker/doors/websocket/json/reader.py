@@ -1,4 +1,4 @@
-"""A reader's frames to the broker. In the other direction, readers get the same frames as consumers: `push_frame`."""
+"""A reader's frames to the broker. In the other direction, readers get the same frames as consumers."""
 
 from __future__ import annotations
 
