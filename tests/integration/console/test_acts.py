@@ -14,7 +14,6 @@ import pytest
 from django.test import Client
 from django.utils.timezone import now
 
-from broker.acts.kinds.topics.publish import Publish
 from broker.models import Act
 from console.access import Role
 from console.act_log import export
@@ -296,16 +295,3 @@ def test_at_most_two_exports_of_acts_and_messages_run_at_once(looker: Client, hi
     for response in sent:
         b"".join(response.streaming_content)  # type: ignore[attr-defined]
     assert len(exported(looker, "")) == 4
-
-
-def test_a_receipt_says_once_that_the_act_cannot_be_undone(admin: Client, shop: Shop) -> None:
-    act = an_act(
-        shop,
-        kind="publish",
-        subscription=None,
-        subscription_name="",
-        parameters={"value": ""},
-        result={"words": ["1 message is stored"], "notes": [Publish.no_undo, "another note"]},
-    )
-    page = text_of(admin.get(f"/acts/{act.pk}"))
-    assert (page.lower().count(Publish.no_undo.lower()), "Another note" in page) == (1, True)
