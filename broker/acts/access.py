@@ -21,7 +21,7 @@ from broker.access.issuers import Issuers
 from broker.access.token_keys import TokenKeys
 from broker.access_settings import AccessSettings
 from broker.clock import SystemClock
-from broker.core.access.permissions import Permission, Subject, check_grant
+from broker.core.access.permissions import CLUSTER, Permission, Subject, check_grant
 from broker.core.access.tokens import TOKEN_METHOD, TokenKey, issue, verify
 from broker.core.errors import AuthenticationFailed
 from broker.models import AccessToken
@@ -72,9 +72,10 @@ def create_token(
 ) -> CreatedToken:
     """Sign a token and record it. If `private_key` is None, the first secret key of the settings signs.
 
-    A lifetime of None means that the token never expires. Raises NoSigningKey if there is no key, and SettingInvalid if
-    a key of the settings cannot be used.
+    A lifetime of None means that the token never expires. Raises NotAllowed for a role that is blank or cannot be
+    stored, NoSigningKey if there is no key, and SettingInvalid if a key of the settings cannot be used.
     """
+    check_grant(CLUSTER, [role])
     key = private_key or _signing_key(settings)
     now_ms = SystemClock().now_ms()
     expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms

@@ -43,7 +43,7 @@
     return `${Math.round(hours / 24)}${GAP}d`;
   };
   const shortLatency = (value) => (value < 6_000_000 ? latency(value) : `${(value / 3_600_000).toFixed(1)}${GAP}h`); // fits beside the chart
-  const short = (value) => (value >= 10_000 ? size(value).replace(/B$/, "") : String(value));
+  const short = (value) => (value >= 10_000 ? size(value).replace(/B$/, "") : String(Number(value.toFixed(6))));
 
   // --- Charts ----------------------------------------------------------------------------------------------------
 

@@ -80,13 +80,13 @@ def asymmetric_key(raw: bytes) -> TokenKey:
     try:
         rsa = RSAKey.import_key(data)
         return TokenKey(key=rsa, algorithms=_RSA)
-    except (JoseError, ValueError):
+    except (JoseError, ValueError, TypeError):
         pass
     try:
         ec = ECKey.import_key(data)
         return TokenKey(key=ec, algorithms=_EC[ec.curve_name])
-    except (JoseError, ValueError, KeyError):
-        raise TokenKeyInvalid("it is not an RSA or EC key in PEM or DER") from None
+    except (JoseError, ValueError, TypeError, KeyError):  # TypeError: the key has a password
+        raise TokenKeyInvalid("it is not an RSA or EC key in PEM or DER without a password") from None
 
 
 def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:

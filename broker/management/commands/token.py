@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from broker.acts import access
 from broker.conf import SettingInvalid, broker_settings
 from broker.core.access.tokens import TokenKey, TokenKeyInvalid, asymmetric_key
+from broker.core.errors import NotAllowed
 from broker.management.caller import caller
 from broker.models import AccessToken
 from vela.wire.errors import InvalidQuantity
@@ -40,9 +41,8 @@ class Command(BaseCommand):
             self._create(options["role"], options["expires"], options["private_key"])
         elif options["action"] == "revoke":
             is_ours = access.revoke_token(options["id"], who=caller(), origin=_ORIGIN)
-            self.stdout.write(
-                f"token {options['id']} is revoked" + ("" if is_ours else "; it was not made here")
-            )
+            doubt = "" if is_ours else ", but no token with this id was made here: check the id"
+            self.stdout.write(f"token {options['id']} is revoked{doubt}")
         else:
             for each in access.tokens():
                 self.stdout.write(_line(each))
@@ -57,7 +57,7 @@ class Command(BaseCommand):
                 origin=_ORIGIN,
                 private_key=None if private_key is None else _read_key(private_key),
             )
-        except (access.NoSigningKey, SettingInvalid, InvalidQuantity) as error:
+        except (access.NoSigningKey, NotAllowed, SettingInvalid, InvalidQuantity) as error:
             raise CommandError(str(error)) from None
         end = "never expires" if created.expires_at is None else f"expires {_time(created.expires_at)}"
         self.stderr.write(f"token {created.id} of {role} {end}; it is shown only now")

@@ -12,6 +12,7 @@ import pytest
 from django.test import Client
 
 from broker.acts import requests as acts
+from broker.acts.kinds.topics.publish import Publish
 from console.topic_forms.labels import as_lines, read_lines
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.messages import write_log
@@ -151,8 +152,11 @@ def test_the_receipt_leads_to_the_message(operator: Client, broker: FakeActs) ->
     from dataclasses import replace
 
     operator.post(FORM, {**EMPTY, "value": "hello"})
-    broker.acts[1] = replace(broker.acts[1], state="applied", result={**PLAN, "message_id": "7:3"})
+    result = {**PLAN, "notes": [Publish.no_undo, "another note"], "message_id": "7:3"}
+    broker.acts[1] = replace(broker.acts[1], state="applied", result=result)
     page = operator.get("/acts/1")
+    assert text_of(page).count("consumers get the message like any other") == 1
+    assert "Another note" in text_of(page)
     assert f'href="{PAGE}/m/7:3"' in page.content.decode()
     assert "5 bytes, SHA-256 ab12" in text_of(page)
 

@@ -77,6 +77,12 @@ def test_a_secret_key_in_a_file_signs_beside_a_public_key(
     assert verify(made, [secret_key(SECRET.encode())], now_ms=0).role == "billing"
 
 
+def test_a_token_needs_a_role() -> None:
+    with pytest.raises(CommandError, match="the name of a role is empty"):
+        run("token", "create", " ")
+    assert not AccessToken.objects.exists()
+
+
 def test_a_public_key_cannot_sign(tmp_path: Path) -> None:
     path = tmp_path / "public.pem"
     path.write_bytes(ECKey.generate_key("P-256").as_pem(private=False))
@@ -89,7 +95,9 @@ def test_a_token_is_revoked_once_even_if_it_was_made_elsewhere() -> None:
     (row,) = AccessToken.objects.all()
     assert run("token", "revoke", row.id) == f"token {row.id} is revoked\n"
     run("token", "revoke", row.id)
-    assert run("token", "revoke", "from-elsewhere").endswith("it was not made here\n")
+    assert run("token", "revoke", "from-elsewhere").endswith(
+        "no token with this id was made here: check the id\n"
+    )
     assert AccessToken.objects.filter(revoked_at__isnull=False).count() == 2
     assert [kind for kind, _, _ in logged()] == ["create_token", "revoke_token", "revoke_token"]
     assert run("token", "list").count("revoked ") == 2

@@ -128,8 +128,11 @@ def test_a_short_secret_is_refused(raw: bytes) -> None:
         secret_key(raw)
 
 
+LOCKED = RSAKey.generate_key(2048).as_pem(private=True, password="hush")
+
+
 @pytest.mark.parametrize(
-    "raw", [b"", b"nonsense", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"]
+    "raw", [b"", b"nonsense", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", LOCKED]
 )
 def test_bytes_that_are_not_a_key_are_refused(raw: bytes) -> None:
     with pytest.raises(TokenKeyInvalid, match="RSA or EC"):

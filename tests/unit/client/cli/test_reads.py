@@ -536,6 +536,8 @@ def test_a_search_that_finds_nothing_says_how_far_it_looked(vela: Vela, console:
     assert (done.exit_code, done.stdout) == (0, "")
     assert console.asked[0].query == {"limit": "50", "start": "holes", "sub": "billing"}
     assert vela("find orders --next").exit_code == 2
+    assert "--op needs --json-path." in vela("find orders --key 7 --op >").stderr
+    assert "--value needs --json-path." in vela("find orders --value x").stderr
     assert vela("find orders --next -s billing --from earliest").exit_code == 2
     vela("find orders --from 2026-11-20T09:00Z --text x")
     assert console.asked[-1].query["at"] == "2026-11-20T09:00:00+00:00"

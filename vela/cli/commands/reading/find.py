@@ -125,6 +125,8 @@ def find(
     """
     if empty := [option for name, option in _WANTED.items() if asked[name] == ""]:
         raise click.UsageError(f"{empty[0]} is empty: leave it out, or say what to find.")
+    if asked["path"] is None and (needs := next((name for name in ("op", "value") if asked[name]), None)):
+        raise click.UsageError(f"--{needs} needs --json-path.")
     if only and not subscription:
         raise click.UsageError(f"--{only} needs --subscription.")
     if only and place is not None:
