@@ -68,7 +68,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     scope: Scope
     transport: FrameTransport
-    broker: ClientPort  # locked until the client is authenticated
+    broker: ClientPort  # locked until `opening` has authenticated the client
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__()
