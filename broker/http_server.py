@@ -60,7 +60,7 @@ class LimitedConnection(HTTPChannel):
     factory: Any
     transport: Any
     share: TimeShare
-    """The connection's share of each turn of the event loop."""
+    """The connection's share of the event loop's time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -230,7 +230,8 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
             host, path = absolute.groups()
             path = path if path.startswith(b"/") else b"/" + path
             named = len(self.requestHeaders.getRawHeaders(b"Host", ()))
-            # Leave a request with two Host headers, or an HTTP/1.1 request without any, to `WebGate`, which refuses it.
+            # Do not change a request with two Host headers, or an HTTP/1.1 request without any: the broker's `WebGate`
+            # refuses it.
             if named == 1 or (named == 0 and version == b"HTTP/1.0"):
                 self.requestHeaders.setRawHeaders(b"Host", [host])
         super().requestReceived(command, path, version)
@@ -308,7 +309,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
         _reactor().callLater(2, self.timeout_checker)
 
     def listen(self, host: str, port: int) -> None:
-        """Start to listen without TLS. Raises OSError if the address is in use or does not belong to this machine."""
+        """Start to listen without TLS. Raises OSError if the address cannot be used."""
         self._port = _PlainPort(port, self.http_factory, interface=host, reactor=_reactor())
         try:
             self._port.startListening()
@@ -348,7 +349,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
         return factory
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. Open the ports first."""
+        """Serve until SIGTERM or SIGINT. The ports must be open already."""
         asyncio.set_event_loop(twisted_loop)
         _reactor().addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
         _reactor().run()

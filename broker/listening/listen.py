@@ -13,7 +13,7 @@ _EVERYWHERE: Final = "::"
 
 
 async def listen(make_protocol: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Server:
-    """Listen on an address; `::` includes IPv4. Raises OSError if the address is in use or not local.
+    """Listen on an address; `::` includes IPv4. Raises OSError if the address cannot be used.
 
     On `::`, asyncio's own sockets would accept only IPv6.
     """

@@ -115,7 +115,7 @@ class TimeShare(Share):
         return False
 
     def may_go_on(self) -> bool:
-        """Charge the work so far. If the part or the turn is over, return False: the caller then awaits `turn`."""
+        """Charge the work so far. If the part or the turn is over, stop the stopwatch and return False."""
         if self._began_ns is not None:
             now_ns = self._time.now_ns()
             self._time.fair.worked(self, self._time.worked_ns(now_ns - self._began_ns))

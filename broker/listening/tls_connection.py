@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 __all__ = ["TlsConnection"]
 
 _READ_BYTES: Final = 64 * 1024
-_LINGER_S: Final = 5.0  # how long a peer may take to read the alert after its handshake failed
+_LINGER_S: Final = 5.0  # how long the alert may remain unsent after a failed handshake
 
 
 class TlsConnection(asyncio.Protocol, asyncio.Transport):
@@ -178,7 +178,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         try:
             while at < len(view):
                 at += self._tls.write(view[at:])
-        except ssl.SSLError:  # the connection broke; the transport below is about to say so
+        except ssl.SSLError:  # TLS is broken; after `abort`, the transport below reports the loss
             self.abort()
             return
         self._send_encrypted()

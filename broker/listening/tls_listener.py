@@ -48,7 +48,7 @@ class TlsListener:
         return port
 
     async def start(self, host: str, port: int) -> None:
-        """Start to listen. Raises OSError if the address is in use or not local."""
+        """Start to listen. Raises OSError if the address cannot be used."""
         self._server = await listen(lambda: Arrival(self._limits, self._connection, _close), host, port)
 
     def stop_accepting(self) -> None:

@@ -1,9 +1,9 @@
 """The newest and the recently read entries of all topics, cached up to a limit in bytes.
 
 New entries are added before any subscription is woken, so that consumers that keep up do not read PostgreSQL. Entries
-that a subscription with a backlog reads ahead are added too, so that subscriptions at nearby positions share the read.
-The oldest arrivals are evicted first. Most entries are wanted soon after they arrive, and a subscription that is far
-behind reads a whole range from PostgreSQL anyway.
+that a subscription with a backlog reads are added too, so that subscriptions at nearby positions share the read. The
+oldest arrivals are evicted first. Most entries are wanted soon after they arrive, and a subscription that is far behind
+reads a whole range at once anyway.
 """
 
 from __future__ import annotations

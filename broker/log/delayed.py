@@ -110,7 +110,7 @@ class DelayedMessages:
 
     @property
     def near_entries(self) -> int:
-        """The number of due times in memory. All other due times are only in the table."""
+        """The number of due times in memory."""
         return self._entries.near_entries
 
     def passes_over(self, type_: SubscriptionType) -> bool:

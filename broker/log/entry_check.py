@@ -1,6 +1,7 @@
 """Verify entries that were read from PostgreSQL or a file, because stored data can be damaged.
 
-Entries from the cache need no check: they were verified when their producer sent them, or when they were read.
+Entries from the cache need no check: the broker built or verified them when they were sent, or verified them when they
+were read.
 """
 
 from __future__ import annotations

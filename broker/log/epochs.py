@@ -1,8 +1,7 @@
 """Writes guarded by owner epochs: a statement of a former owner stores nothing.
 
-Every write to a topic's log and cursors names the epoch under which this process owns the topic. A broker that takes
-the topic advances the epoch. This process also advances the epoch when it must be sure that an old statement can have
-no further effect.
+Each of these writes names the epoch under which this process owns the topic. A broker that takes the topic advances the
+epoch. This process also advances the epoch when it must be sure that an old statement can have no further effect.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
             if not self.transport.is_connected():
-                return  # the peer is gone; the server reports this only after the peer's frames
+                return  # closing or lost; the server reports this only after the peer's frames
             messages = size_bytes = 0
             await asyncio.sleep(wait_s)
 
@@ -237,7 +237,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """Return the answer to a handshake whose `opening` failed."""
+        """Return the answer to a handshake that failed."""
         return HandshakeRefused(status, reason)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:

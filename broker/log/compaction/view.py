@@ -38,7 +38,8 @@ class ReadPage(NamedTuple):
 class CompactedView:
     """The compaction of one topic, as stored in PostgreSQL.
 
-    `stored` None = no run has ever begun, or the compaction was deleted. `stored.generation` 0 = no run has succeeded.
+    `stored` None = no run has ever begun, or the compaction was deleted. `stored.generation` 0 = readers still get only
+    the log.
 
     Only the compactor changes this object. Readers get the entries of a run after one statement has published them.
     """

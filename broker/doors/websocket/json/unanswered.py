@@ -1,4 +1,4 @@
-"""The pushed messages of one topic that the peer has not answered: a cumulative ack may answer many of them."""
+"""Count the unanswered messages of one topic or partition, because a cumulative ack may answer many of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST: Final = 10_000  # ten times the largest window
 
 
 class Unanswered:
-    """Counts the pushed copies of each message that are not answered yet, for the latest `most` messages."""
+    """Counts the unanswered copies of each pushed message. Keeps only the latest `most` messages."""
 
     __slots__ = ("_copies", "_most")
 

@@ -52,7 +52,7 @@ class ProducerSocket(BrokerSocket):
             len(self._lanes), routing=options.routing_mode, hashing=options.hashing_scheme
         )
         await self.accept()
-        # If the peer does not read its acks, `answer` closes the gate. Open the gate once the peer has read them.
+        # `answer` closes the gate while too many acks are unsent. Open the gate once they are sent.
         self.transport.on_writable(lambda: self._gate.output_stuck(stuck=False))
 
     async def _open_lanes(self, topic: TopicName, options: ProducerOptions) -> None:

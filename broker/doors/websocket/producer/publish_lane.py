@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
 MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients also close a batch at this size
-_MEMBER_BYTES: Final = 16  # bytes of a member in a batch, besides its payload and strings
+_MEMBER_BYTES: Final = 16  # an estimate, for a member of a batch without its payload and strings
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # of one context, which is kept until its message is answered
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
@@ -45,7 +45,7 @@ class LaneOwner(Protocol):
         """End the socket, because the broker closed a producer."""
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping."""
+        """Return whether the peer is alive: see `FrameTransport.is_alive`."""
 
 
 class _Pending:
@@ -264,7 +264,7 @@ class PublishLane:
         self._owner.closed_by_broker(error)
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping."""
+        """Return whether the peer is alive: see `FrameTransport.is_alive`."""
         return await self._owner.is_alive()
 
     def _refuse(self, replies: Sequence[Reply], reason: str) -> None:
@@ -280,7 +280,7 @@ class PublishLane:
         self._timeout_timer = self._loop.call_later(delay_s, self._time_out)
 
     def _time_out(self) -> None:
-        """Refuse sends older than sendTimeoutMillis. The broker may still store them later."""
+        """Refuse sends older than sendTimeoutMillis. The broker may still store them."""
         self._timeout_timer = None
         timeout_s = self._options.send_timeout_ms / 1000
         now_s = self._loop.time()
