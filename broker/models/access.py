@@ -32,7 +32,7 @@ class AccessToken(models.Model):
     role = models.TextField()  # "" = the token was made elsewhere, and revoked here
     created_by = models.TextField()
     created_at = models.DateTimeField()
-    expires_at = models.DateTimeField(null=True)  # NULL = never, or unknown because the token was made elsewhere
+    expires_at = models.DateTimeField(null=True)  # NULL = never, or the token was made elsewhere
     revoked_by = models.TextField(db_default="")
     revoked_at = models.DateTimeField(null=True)
 
