@@ -1,7 +1,8 @@
 """`broker.publish`: messages that are part of a Django transaction.
 
 Each message is a row of `vela_outbox`. After the transaction has committed, the broker moves the message into the
-topic. A rollback removes the row. Publishing takes no lock, so a long transaction does not delay other messages.
+topic. A rollback removes the row. Publishing locks no existing row, so a long transaction does not delay other
+messages.
 """
 
 from __future__ import annotations

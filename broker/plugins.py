@@ -1,8 +1,8 @@
 """A project's own code between the log and its consumers: entry filters and dispatch interceptors.
 
 Settings name filters and interceptors as `package.module.Name`. The broker creates each once, without arguments, when
-it starts. They run inside the broker's event loop, for every entry of every subscription: they must do no I/O and take
-microseconds. Pulled messages and those of non-persistent topics do not pass through them.
+it starts. They run inside the broker's event loop for each entry that a subscription is about to send: they must do
+no I/O and take microseconds. Pulled messages and those of non-persistent topics do not pass through them.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ __all__ = ["READ_ENTRIES", "GapInLog", "TopicReader"]
 
 T = TypeVar("T")
 
-READ_BYTES = 4 * 1024 * 1024  # the most data of one read, not counting its first entry
+READ_BYTES = 4 * 1024 * 1024  # about the most data of one read, not counting its first entry
 READ_ENTRIES = 1000
 _INDEX_LOAD_ENTRIES = 32_768
 
@@ -129,9 +129,10 @@ class TopicReader:
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
         """Load the counts of ranges (ledger, first entry, last entry). The exception IndexMissing names such ranges.
 
-        Raises GapInLog if the last entry of a range is missing although the ledger has it. The counts of another
-        missing entry stay unknown, so that cursors can still be moved past it. A caller that needs them asks again, for
-        a range that ends with a missing entry, and gets GapInLog then. Safe to cancel and repeat.
+        Long ranges are loaded in pieces. Raises GapInLog if the last entry of a piece is missing although the ledger
+        has it. The counts of another missing entry stay unknown, so that cursors can still be moved past it. A caller
+        that needs them asks again, for a range that ends with a missing entry, and gets GapInLog then. Safe to cancel
+        and repeat.
         """
         self._log.index.loads += 1
         try:

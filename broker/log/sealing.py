@@ -1,6 +1,7 @@
-"""Seal the open ledger of a topic without new messages, so that its segment can be dropped later.
+"""Seal ledgers that no append seals, so that their segments can be dropped later.
 
-An append that needs a new ledger seals the previous one. An idle topic would keep a closed segment forever.
+An append that needs a new ledger seals the previous one. Without this module, the open ledger of an idle topic would
+keep its closed segment forever.
 """
 
 from __future__ import annotations

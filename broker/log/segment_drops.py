@@ -126,7 +126,7 @@ class SegmentDrops:
         """
         loop = asyncio.get_running_loop()
         # Ids begin at 0 and have no gaps, so the number of copied entries is the id of the first one that is missing.
-        # If the source has lost an entry, the count stays below the ledger's, and the last entries are copied twice.
+        # If the source has lost an entry, the count stays below the ledger's, and the last piece copies nothing new.
         first = await self._copied(ledger, target)
         while first < ledger.entries:
             if not log.is_open:

@@ -101,7 +101,7 @@ class Segments:
             return not self._views_stale
 
     async def drop(self, segment_id: int) -> bool:
-        """Drop a closed segment without ledgers. Return False if it must be tried again later."""
+        """Drop a closed segment without ledgers. Return False if that is not possible now."""
         async with self._changing, self._pool.use() as connection:
             return await lifetime_store.drop_segment(
                 connection, segment_id, lock_timeout_ms=VIEW_LOCK_TIMEOUT_MS, read_role=self._read_role

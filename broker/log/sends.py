@@ -14,7 +14,7 @@ class SendRequest(NamedTuple):
     """One entry to append. `data` begins with the checksum magic and a correct CRC."""
 
     sequence_id: int
-    highest_sequence_id: int  # 0 = not given
+    highest_sequence_id: int  # 0 = not given, or below `sequence_id`
     messages: int  # from the entry's metadata, not from the command
     flags: int  # broker.core.entry.FLAG_BATCH | …
     deliver_at_ms: int  # 0 = at once
@@ -30,7 +30,7 @@ class Receipt(NamedTuple):
     """
 
     sequence_id: int
-    highest_sequence_id: int  # as the client sent it; 0 if the client sent none
+    highest_sequence_id: int  # as in the request
     ledger_id: int
     entry_id: int
     size_bytes: int  # of the entry's data

@@ -1,4 +1,4 @@
-"""One topic's log in its owner's memory: its epoch, its stored entries, its waiting sends and the next ids."""
+"""One topic's log in its owner's memory: its epoch, its ledgers, its waiting sends and the next ids."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AppendBatch:
     size_bytes: int = 0
     # Monotonic time when its first send was queued, or when the previous batch was taken.
     since_s: float = 0.0
-    # True once the server has locked the owner's row and copies this batch's rows: the next batch can be copied too.
+    # The next batch can be copied too, because the server has locked the owner's row and copies this batch's rows.
     can_be_followed: bool = False
     turn: asyncio.Future[bool] | None = None  # whether a batch that follows another one may commit
 

@@ -6,8 +6,9 @@ fsync of one statement overlaps with the next statement. A third lane follows a 
 rows during a commit, and commits them afterwards. Without this lane, a single busy topic would leave the server idle
 while its commits are synced and answered.
 
-No failure leaves a topic with a batch in flight. After an unknown outcome the writer advances the epochs and reads the
-log. If sends cannot be stored, the writer refuses them, and their producers are closed so that the clients send again.
+No failure leaves an open log with a batch in flight. After an unknown outcome the writer advances the epochs and reads
+the log. If sends cannot be stored, the writer refuses them, and their producers are closed so that the clients send
+again.
 """
 
 from __future__ import annotations

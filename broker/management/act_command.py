@@ -20,7 +20,7 @@ __all__ = ["ActCommand"]
 class ActCommand(BaseCommand):
     """Plans and applies an act, and prints the receipt.
 
-    Exits with 1 if the act is refused, fails or expires, or if no broker answers.
+    Exits with 1 if the act is refused, fails or expires, if no broker answers, or if the command cannot ask.
     """
 
     requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
@@ -67,7 +67,7 @@ class ActCommand(BaseCommand):
     def plan_and_apply(self, plan: Callable[[], acts.ActView], options: Mapping[str, Any]) -> None:
         """Show the act that `plan` returns, and apply it unless --dry-run is given or the user says no.
 
-        Raises CommandError if the act is refused, fails or expires, or if no broker answers.
+        Raises CommandError if the act is refused, fails or expires, if no broker answers, or if the command cannot ask.
         """
         try:
             act = _answered(plan())

@@ -29,10 +29,10 @@ class AccessToken(models.Model):
     """The record of a token. The token itself is stored nowhere."""
 
     id = models.TextField(primary_key=True)  # the claim `jti`
-    role = models.TextField()
+    role = models.TextField()  # "" = the token was made elsewhere, and revoked here
     created_by = models.TextField()
     created_at = models.DateTimeField()
-    expires_at = models.DateTimeField(null=True)  # null = never
+    expires_at = models.DateTimeField(null=True)  # NULL = never, or the token was made elsewhere
     revoked_by = models.TextField(db_default="")
     revoked_at = models.DateTimeField(null=True)
 

@@ -1,4 +1,4 @@
-"""Acts of operators and clients, and bookmarks."""
+"""Acts and bookmarks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMESPACE = Coalesce(
 
 
 class Act(models.Model):
-    """A change by an operator, a client or a policy, from plan to result. The table is also the audit log."""
+    """A change by an operator, a client or a policy, with its plan and its result. The table is also the audit log."""
 
     class State(models.TextChoices):
         PLAN_REQUESTED = "plan_requested"

@@ -92,7 +92,7 @@ class AlertNotification(models.Model):
     next_at = models.DateTimeField(null=True, db_default=Now())  # NULL = sent, or given up
     attempts = models.IntegerField(db_default=0)
     sent_at = models.DateTimeField(null=True)
-    error = models.TextField(db_default="")  # why the latest attempt failed; "" = it did not fail
+    error = models.TextField(db_default="")  # why the latest attempt failed; "" = it succeeded, or none yet
 
     class Meta:
         db_table = "vela_alert_notification"

@@ -32,7 +32,7 @@ class DeduplicatedProducer(models.Model):
     sequence_id = models.BigIntegerField()  # of the producer's last complete message; -1 = none
     chunk_sequence_id = models.BigIntegerField()  # of the message whose chunks are being sent; -1 = none
     chunk_id = models.IntegerField()  # the last chunk of that message that is stored
-    seen_ms = models.BigIntegerField()  # when a message of this producer was last stored
+    seen_ms = models.BigIntegerField()  # about when a message of this producer was last stored
 
     class Meta:
         db_table = "vela_deduplicated_producer"

@@ -21,7 +21,7 @@ class Segment(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     opened_ms = models.BigIntegerField()
     closed_ms = models.BigIntegerField(null=True, blank=True)
-    long_lived = models.BooleanField(db_default=False)  # has copies of the last ledgers of dropped segments
+    long_lived = models.BooleanField(db_default=False)  # for ledgers that are copied out of older segments
 
     class Meta:
         db_table = "vela_segment"
@@ -61,7 +61,7 @@ class LedgerFile(models.Model):
     class Meta:
         db_table = "vela_ledger_file"
         indexes = [
-            # The owner looks for these files in each round, and there are few.
+            # The broker often looks for these files, and there are few.
             models.Index(
                 fields=["created_at"],
                 name="vela_ledger_file_moving",
@@ -109,7 +109,7 @@ class Ledger(models.Model):
 
 
 class Entry(models.Model):
-    """One stored record: a message, or a producer's batch. The model reads a view of the live segments."""
+    """One stored record, usually a message or a producer's batch. The model reads a view of the live segments."""
 
     pk = models.CompositePrimaryKey("ledger_id", "entry_id")
     ledger_id = models.BigIntegerField()

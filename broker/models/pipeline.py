@@ -105,7 +105,7 @@ class InsightHour(models.Model):
     letters = models.JSONField()
     # Each subscription is {"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}.
     subscriptions = models.JSONField()
-    # Messages delivered often and not acked: [{"subscription", "id", "count"}]. Empty unless computed within this hour.
+    # Messages delivered often and not acked: [{"subscription", "id", "count"}]. Empty if computed after the hour's end.
     poison = models.JSONField()
     computed_at = models.DateTimeField()
 

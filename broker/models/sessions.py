@@ -32,7 +32,7 @@ class ProducerSession(models.Model):
     last_sequence_id = models.BigIntegerField()
     last_send_ms = models.BigIntegerField()  # 0 = never
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
+    properties = models.JSONField(default=dict)  # as the client sent them, cut to what a page can show
     # The client's version of Pulsar's binary protocol; 21 for clients that use another protocol.
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
@@ -63,7 +63,7 @@ class ConsumerSession(models.Model):
     key = models.BigIntegerField(primary_key=True)  # number that the broker gave it
     owner_epoch = models.BigIntegerField()
     topic_id = models.BigIntegerField(db_index=True)
-    subscription_id = models.BigIntegerField(null=True, db_index=True)  # NULL = a reader's own cursor
+    subscription_id = models.BigIntegerField(null=True, db_index=True)  # NULL = it is not durable
     subscription_name = models.TextField()
     subscription_type = models.CharField(max_length=16)
     name = models.TextField()
@@ -90,7 +90,7 @@ class ConsumerSession(models.Model):
     # 0 = it has no unacked message, or unknown.
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
+    properties = models.JSONField(default=dict)  # as the client sent them, cut to what a page can show
     # The client's version of Pulsar's binary protocol; 21 for clients that use another protocol.
     protocol_version = models.IntegerField(db_default=21)
 

@@ -38,7 +38,7 @@ class Cursor(models.Model):
     acked_messages = models.BigIntegerField()  # cumulative over the topic, including trimmed messages
     acked_entries = models.BigIntegerField()
     acked_bytes = models.BigIntegerField()
-    # Raised when an act, a seek or a trim moves the cursor, not by acks.
+    # Raised when the cursor is moved, for example by an act, a seek or an expiry, but not by clients' acks.
     version = models.BigIntegerField(default=0)
 
     class Meta:
@@ -66,7 +66,7 @@ class CursorChunk(models.Model):
 
 
 class PendingAck(models.Model):
-    """A run of entries that were delivered together and are not acked yet. Pages and Celery's tick read the rows.
+    """A run of entries that were delivered together and are not acked yet.
 
     Exclusive and Failover record no single entries: their rows cover everything after mark-delete up to the last entry
     read, and the first row counts all unacked messages. The table is UNLOGGED, because no new owner reads it.
@@ -84,7 +84,7 @@ class PendingAck(models.Model):
     messages = models.IntegerField()  # messages of the range that are not acked yet
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    # When the broker takes the delivery back; NULL = the client decides when.
+    # When the broker takes the delivery back; NULL = it has no deadline.
     deadline_ms = models.BigIntegerField(null=True)
 
     class Meta:

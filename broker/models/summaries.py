@@ -35,7 +35,7 @@ class TopicSummary(models.Model):
     subscriptions = models.IntegerField(db_default=0)  # number of durable subscriptions
     worst_subscription = models.TextField(db_default="")  # the one with the largest backlog; "" = no backlog
     message_rate_acked = models.FloatField(db_default=0.0)  # per second, of all its durable subscriptions
-    # When its last client left. Has no meaning while clients are connected.
+    # When its last client left, or if unknown, when it was loaded. Has no meaning while clients are connected.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     # The worst state of its subscriptions; NULL = it has no durable subscription.
@@ -101,11 +101,11 @@ class SubscriptionSummary(models.Model):
     message_rate_out = models.FloatField()
     message_rate_acked = models.FloatField()
     messages_redelivered = models.BigIntegerField()
-    # When its last consumer left. Has no meaning while consumers are attached.
+    # When its last consumer left, or if unknown, when it was loaded. Has no meaning while consumers are attached.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     problems = models.JSONField(db_default={})  # problem, in words → its count
-    # As the broker judged it (broker/core/subscription/standing.py); the smallest number is the worst state.
+    # See broker/core/subscription/standing.py; the smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)
     drain_s = models.BigIntegerField(null=True)  # while it is draining: seconds left, as of updated_ms

@@ -20,8 +20,8 @@ class ReadyLogs:
 
     def __init__(self) -> None:
         self._new: deque[TopicLog] = deque()
-        self._sound: deque[TopicLog] = deque()  # had a ledger to append to when last checked
-        self._full: deque[TopicLog] = deque()  # needed a new ledger first when last checked
+        self._sound: deque[TopicLog] = deque()  # when last checked, had a ledger to append to, or no sends
+        self._full: deque[TopicLog] = deque()  # when last checked, needed a new ledger first
         self._is_turn_of_full = False
 
     def __len__(self) -> int:

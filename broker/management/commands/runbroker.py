@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 class Command(BaseCommand):
     """Runs the broker.
 
-    If the broker cannot start, the command says why. It exits with 78 if the same start would fail again, with 75 if
-    another broker has the lock, and otherwise with 1.
+    If the broker cannot start, the command says why. It exits with 78 if a setting cannot be used or another
+    version of Vela migrated the database, with 75 if another broker has the lock, and otherwise with 1.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
