@@ -165,7 +165,7 @@ class State:
 
     @property
     def reads_compacted(self) -> bool:
-        """Whether the topic is compacted, and its active consumer asked to read what compaction kept."""
+        """Whether the topic is compacted and the active consumer asked to read what compaction kept."""
         if self._compacted.horizon is None:
             return False
         active = self.dispatcher.active

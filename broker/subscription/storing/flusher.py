@@ -129,7 +129,7 @@ class Flusher:
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
-        """Return why this cursor could not be stored; None if it was not refused."""
+        """Return why this cursor cannot be stored; None if it is not refused."""
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
