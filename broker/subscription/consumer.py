@@ -179,8 +179,8 @@ class Consumer(Member):
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
         """Take these entries back for redelivery, or everything pending at this consumer if `positions` is None.
 
-        A higher `epoch` replaces the consumer's epoch, and every later frame carries the new epoch, even if the request
-        is ignored.
+        A higher `epoch` replaces the consumer's epoch, and every later delivery carries the new epoch, even if the
+        request is ignored.
         """
         if epoch is not None and (self.epoch is None or epoch > self.epoch):
             self.epoch = epoch

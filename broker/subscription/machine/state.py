@@ -28,7 +28,7 @@ _RESCHEDULE_TICK_MS: Final = 32
 
 
 class Discard(Enum):
-    """The reasons for which the broker acks an entry instead of sending it."""
+    """The reasons for which screening acks an entry instead of passing it on."""
 
     CORRUPT = "corrupt"
     MARKER = "marker"
