@@ -1,4 +1,4 @@
-"""Apply late acks: acks of entries whose message counts must be read first, and all acks that come after them."""
+"""Apply late acks: acks of entries whose message counts must be read first, and the acks that wait behind them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """Applies the late acks of one subscription. Calls `failed` if a command fails, except after a cursor move."""
+    """Applies one subscription's late acks. Calls `failed` if a command fails, unless a cursor move is the reason."""
 
     def __init__(
         self,

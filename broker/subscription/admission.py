@@ -1,4 +1,4 @@
-"""Decide which consumers may attach: by policies (limits, auto_create_subscriptions) and by protocol version.
+"""Decide whether a consumer may attach, by policies and protocol version, and whether a subscription may be created.
 
 A client with a protocol version below 4 cannot split a batch.
 """

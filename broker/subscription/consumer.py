@@ -41,7 +41,7 @@ DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
 class ConsumerSubscription(Protocol):
-    """The methods that consumers call on a `Subscription` or a `NonPersistentSubscription`."""
+    """The members of `Subscription` and `NonPersistentSubscription` that consumers use."""
 
     @property
     def topic_name(self) -> TopicName: ...
@@ -86,7 +86,7 @@ class ConsumerRates(Protocol):
 class Consumer(Member):
     """One attached consumer. It passes a client's commands to its subscription, and deliveries to its sink.
 
-    A consumer logs the faults of its sink, and closes itself if a fault lost a delivery.
+    A consumer logs the faults of its sink, and closes itself if a delivery fails.
     """
 
     def __init__(
@@ -179,8 +179,8 @@ class Consumer(Member):
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
         """Take these entries back for redelivery, or everything pending at this consumer if `positions` is None.
 
-        A higher `epoch` replaces the consumer's epoch, and every later frame carries the new epoch, even if the request
-        is ignored.
+        A higher `epoch` replaces the consumer's epoch, and every later delivery carries the new epoch, even if the
+        request is ignored.
         """
         if epoch is not None and (self.epoch is None or epoch > self.epoch):
             self.epoch = epoch
@@ -205,7 +205,7 @@ class Consumer(Member):
             try:
                 return self.due_filter(due)
             except Exception:
-                # The deliveries have lost their deadlines. If they are not redelivered now, they wait for ever.
+                # The deliveries have lost their deadlines: if they are not redelivered now, no timer does it later.
                 logger.exception(
                     "consumer %s: deciding about overdue messages failed; all are redelivered",
                     self.name,
@@ -320,7 +320,7 @@ class Consumer(Member):
                 )
 
     def reached_end(self) -> None:
-        """Tell the client that the topic is terminated and everything in it is acked."""
+        """Tell the sink that the topic is terminated and everything in it is acked."""
         try:
             self.sink.on_end_of_topic()
         except Exception:  # the other clients must still be notified
@@ -331,7 +331,7 @@ class Consumer(Member):
             )
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
-        """Hand these deliveries to the sink, for one transport write.
+        """Hand these deliveries to the sink.
 
         A client may be too old to split batches. If there is a batch for it, the sink gets only the entries that are
         not batches, and the broker then closes the connection.

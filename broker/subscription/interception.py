@@ -1,4 +1,4 @@
-"""Notify the configured interceptors of every entry before it is sent."""
+"""Notify the configured interceptors of entries before they are sent."""
 
 from __future__ import annotations
 

@@ -38,13 +38,13 @@ class Delivery(NamedTuple):
     """
 
     entry: StoredEntry
-    redelivery_count: int  # 0 on the first delivery
+    redelivery_count: int  # as `RedeliveryCounts` counts; always 0 on Exclusive and Failover
     remaining: int | None  # bitset of the entry's messages that are not acked yet; None = all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeRequest:
-    """A request to attach a consumer, with the options that a client may give in its SUBSCRIBE."""
+    """A request to attach a consumer, with the options of its client."""
 
     topic: TopicName
     subscription: str
@@ -83,7 +83,7 @@ class AckRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessage:
-    """The last message that a consumer can get, and the cursor. Clients compute hasMessageAvailable from both."""
+    """The last message that a consumer can get, and mark-delete. Clients compute hasMessageAvailable from both."""
 
     position: Position  # of the last message; (-1, -1) = there is none
     batch_size: int  # messages of its batch, up to and including the last message; 0 = it is not in a batch
@@ -109,13 +109,13 @@ class ConsumerSink(Protocol):
     """The door's side of one consumer, called from the event loop. Only `is_alive` may wait."""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Write these deliveries, in one transport write."""
+        """Send these deliveries to the client."""
 
     def is_writable(self) -> bool:
         """Return False while the peer does not read what was written to it; the dispatcher then skips this consumer."""
 
     def on_end_of_topic(self) -> None:
-        """Tell the client that the topic is terminated and everything in it is acked."""
+        """Note that the topic is terminated and everything in it is acked. Some clients are told, others ask."""
 
     def on_consumer_closed(self, reason: str) -> None:
         """Tell the client that the broker detached the consumer. The client may subscribe again."""
@@ -124,10 +124,10 @@ class ConsumerSink(Protocol):
         """Close the whole connection, because the peer cannot split a batch. No further call follows."""
 
     def on_active_change(self, is_active: bool) -> None:
-        """On Failover, tell the client whether this consumer is now active (gets every message) or not (gets none)."""
+        """On Failover, tell the client, if its protocol can, whether this consumer now gets every message or none."""
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping within 5 s. Called when another consumer wants its place."""
+        """Ping the peer, and return within 5 s whether it seems alive. Called when another consumer wants its place."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

@@ -274,7 +274,7 @@ class SubscriptionRunner:
 
     @property
     def read_fault(self) -> str:
-        """The fault of the latest read that failed, until a read succeeds; "" = none."""
+        """The fault of the last read that ended; "" = none."""
         return self._reads.fault
 
     # -- requests of consumers -----------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ class TopicRow:
     partitions: int  # > 0: a partitioned parent, which stores no messages itself
     partition: int  # the number at the end of its name; -1 = the name has none
     terminated: bool
-    namespace_policies: Mapping[str, object]  # the stored documents, not checked
-    topic_policies: Mapping[str, object]  # for a partition: the document of its parent
+    namespace_policies: Mapping[str, object]  # the stored document, not checked
+    topic_policies: Mapping[str, object]  # the stored document, not checked; of a partition: its parent's
     last_used_ms: int  # when its last client left; 0 = not known
     producer_epoch: int | None  # of the last exclusive producer; None = there was none
     has_deduplication: bool  # whether the state of its deduplication is stored
@@ -239,7 +239,7 @@ async def set_producer_epoch(
 
 
 async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
-    """Return every open or sealed ledger of a topic, oldest first, including those without entries."""
+    """Return every ledger of a topic, oldest first, including those without entries."""
     cursor = await connection.execute(query("topics", "ledgers"), (topic_id,))
     return [
         LedgerRow(
@@ -329,7 +329,7 @@ async def close_older_segments(connection: Connection, open_id: int, now_ms: int
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
     """Create the views over all segments again, with grants for `read_role` if it is not empty.
 
-    Return False if a reader locked the views for longer than `lock_timeout_ms`. Safe to repeat.
+    Return False if the views stayed locked for longer than `lock_timeout_ms`. Safe to repeat.
     """
     try:
         async with connection.transaction():

@@ -64,7 +64,7 @@ class Acks:
 
     @property
     def first_late(self) -> AckCommand | None:
-        """The ack that waits for counts; None when no ack waits."""
+        """The ack that waits for counts; None when no ack is late."""
         return self._late[0] if self._late else None
 
     def ack(

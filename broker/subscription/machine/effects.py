@@ -58,14 +58,14 @@ class Wish(Enum):
 
 
 class Deliver(NamedTuple):
-    """Write these deliveries to a consumer, in one transport write."""
+    """Hand these deliveries to a consumer."""
 
     key: int
     deliveries: list[Delivery]
 
 
 class Batch(NamedTuple):
-    """One step of dispatch: carry out `effects`, then write `deliveries`, then ask for the next step."""
+    """One step of dispatch: carry out `effects`, then hand over `deliveries`, then ask for the next step."""
 
     deliveries: Sequence[Deliver]
     effects: Effects

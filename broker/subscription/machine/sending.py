@@ -79,7 +79,7 @@ class Sending:
         self._just_read: dict[tuple[int, int], StoredEntry] = {}  # by position
         self._found_bytes = 0  # of the entries found for the current plan
         self._found_flags = 0
-        self._found_trimmed = False  # whether compaction kept these entries and the log has trimmed them
+        self._found_trimmed = False  # whether the log has trimmed the found entries, which compaction kept
 
     def compacted_read(self, page: CompactedPage) -> None:
         """Keep the entries that were read from a compacted topic until they are sent."""

@@ -28,7 +28,7 @@ _RESCHEDULE_TICK_MS: Final = 32
 
 
 class Discard(Enum):
-    """The reasons for which the broker acks an entry instead of sending it."""
+    """The reasons for which screening acks an entry instead of passing it on."""
 
     CORRUPT = "corrupt"
     MARKER = "marker"
@@ -165,7 +165,7 @@ class State:
 
     @property
     def reads_compacted(self) -> bool:
-        """Whether the topic is compacted, and its active consumer asked to read what compaction kept."""
+        """Whether the topic is compacted and the active consumer asked to read what compaction kept."""
         if self._compacted.horizon is None:
             return False
         active = self.dispatcher.active

@@ -95,7 +95,7 @@ class Flusher:
         self._pool = pool
         self._epochs = epochs
         self._clock = clock
-        self._dirty: dict[FlushedCursor, None] = {}  # in the order of their changes
+        self._dirty: dict[FlushedCursor, None] = {}  # an ordered set
         self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # receipts to answer after a flush
         self._refused: RefusedCursors[FlushedCursor] = RefusedCursors()
         self._unknown: dict[TopicLog, int] = {}  # epochs under which statements of unknown outcome were sent
@@ -129,7 +129,7 @@ class Flusher:
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
-        """Return why this cursor could not be stored; None if it was not refused."""
+        """Return why this cursor cannot be stored; None if it is not refused."""
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
@@ -270,7 +270,7 @@ class Flusher:
     def _is_given_up(self, taken: _Taken) -> bool:
         """Return whether the cursor's topic was fenced. If so, answer its receipts with an error.
 
-        Another object of this process may already own the topic, under a newer epoch.
+        Such a cursor is never stored: another object of this process may already own the topic, under a newer epoch.
         """
         if not taken.subscription.log.is_fenced:
             return False
