@@ -301,7 +301,7 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
     SplitFamily(
         "vela_subscription_discarded_total",
         "counter",
-        "messages that consumers discarded, by the reason that they gave",
+        "acks with which consumers discarded messages, by the reason that they gave",
         "reason",
         lambda subscription: subscription.counters.validation_errors.items(),
     ),

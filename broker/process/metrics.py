@@ -49,7 +49,7 @@ _AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
 _Put: TypeAlias = Callable[[str, float], None]  # gets labels without the closing brace, and the value
 
 SLICE_S: Final = 0.001
-_LOOK_EVERY: Final = 8  # topics or subscriptions between two readings of the clock
+_LOOK_EVERY: Final = 8  # at most this many topics or subscriptions between two readings of the clock
 
 
 class Metrics:

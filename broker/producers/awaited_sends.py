@@ -1,4 +1,4 @@
-"""The sends of one of the broker's own producers. Each sender waits for its receipt."""
+"""The sends of one producer whose senders wait for the receipts."""
 
 from __future__ import annotations
 

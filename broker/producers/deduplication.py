@@ -35,7 +35,7 @@ _MOST_BYTES = 2**31 - 1  # no limit on decoding a batch: its size was checked wh
 class DeduplicationFlush:
     """The changes since the last flush."""
 
-    through: Position  # the rows include the entries up to here
+    through: Position  # with these rows, the stored state includes the entries up to here
     rows: list[ProducerRow]
     gone: list[str]  # producer names to delete
 

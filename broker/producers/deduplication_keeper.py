@@ -80,7 +80,7 @@ class DeduplicationKeeper:
         )
         ledgers = topic.log.ledgers
         if through is None:
-            # The last owner may have died before its first flush. The entries that it stored are in the newest ledger.
+            # The last owner may have died before its first flush: read the end of the newest ledger.
             last = ledgers.last_position()
             through = Position(last.ledger_id, max(-1, last.entry_id - UNKNOWN_TAIL_ENTRIES))
         deduplication = TopicDeduplication(through)

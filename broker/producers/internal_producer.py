@@ -89,7 +89,7 @@ class InternalProducer:
         """Attach to the topic.
 
         `create_topic` creates a missing topic. `initial_subscription` is created if it is missing, also on a topic that
-        exists already; it begins at the oldest stored message.
+        exists already, but not on a non-persistent one; it begins at the oldest stored message.
 
         `name` must be unique on the topic. Raises BrokerError as `partition_count` and `open_producer` do. After a
         retriable error, each of these is first tried again for `reopen_s`, in seconds. Safe to cancel.

@@ -1,6 +1,6 @@
 """The interface between a producer and its door, which speaks the client's protocol (`broker/doors`).
 
-It consists of the request to open the producer, and the sink that a door implements.
+It consists of the request to open the producer, and the sink for its answers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ProducerRequest:
 
 
 class ProducerSink(Protocol):
-    """The door's side of one producer. The producer calls it from the event loop; the calls must not block."""
+    """The door's side of one producer. Called from the event loop; the calls must not block."""
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
         """Send these receipts to the client."""

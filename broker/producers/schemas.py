@@ -102,7 +102,7 @@ class Schemas:
     async def of_consumer(
         self, topic: str, schema: SchemaDefinition | None, policies: Policies, *, is_idle: bool
     ) -> None:
-        """Check a consumer's schema. If the topic has no schema and is idle, store it as the first version instead.
+        """Check a consumer's schema. If the topic has no schema and is idle, store it instead.
 
         `is_idle`: the topic has no messages and no clients. Raises IncompatibleSchema.
         """

@@ -54,8 +54,8 @@ class PullAnswer:
 
     status: PullStatus
     next_begin_offset: int  # the offset to pull next
-    min_offset: int  # of the oldest message kept
-    max_offset: int  # that the next stored message will get
+    min_offset: int  # of the oldest message kept; also 0 if the queue could not be read, or the broker stops
+    max_offset: int  # the offset that the next stored message will get
     partition: int  # -1 = the topic has none
     messages: Sequence[PulledMessage] = ()
     unreadable_messages: int = 0  # skipped because their entries are unreadable, such as encrypted ones

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["departure_of", "obstacles_of"]
 
-_LONGEST_FAULT: Final = 1000  # characters, because a fault may name a file with its whole path
+_LONGEST_FAULT: Final = 1000  # characters: a fault may name a file with its whole path
 
 
 def obstacles_of(subscription: Subscription, now_ms: int) -> ObstaclesRow:

@@ -11,7 +11,7 @@ __all__ = ["problems"]
 
 
 def problems(subscription: Subscription) -> dict[str, int]:
-    """Return each kind of problem with its count; empty if there was none."""
+    """Return problems with their counts; empty if there were none."""
     counters = subscription.counters
     found = {
         f"messages that consumers discarded: {reason}": count

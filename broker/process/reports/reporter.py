@@ -1,4 +1,4 @@
-"""Write in-memory state to the tables that the console shows: sessions, pending acks, summaries, delivery stories.
+"""Write in-memory state to the tables that the console shows, such as sessions, pending acks and delivery stories.
 
 Topics and subscriptions are written when they change, at most once a second. When the broker loads a topic, it reads
 only the times of last use from these tables.
@@ -63,9 +63,9 @@ class Reporter:
         # The rows of obstacles as they are stored.
         self._obstacles: WeakKeyDictionary[Subscription, obstacle_store.ObstaclesRow] = WeakKeyDictionary()
         self._refused: set[Topic] = set()  # topics whose last report the database refused
-        self.rates = Rates()  # plans of acts read them too
+        self.rates = Rates()  # plans of acts, /metrics and statistics read them too
         self.standings = Standings()  # /metrics reads them too
-        self._started_ms = 0  # 0 = no more subscriptions of an earlier broker are to be judged
+        self._started_ms = 0  # time of `start`; 0 = no subscription of an earlier broker is left to judge
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None

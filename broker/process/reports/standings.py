@@ -34,7 +34,7 @@ class Standings:
 
     def __init__(self) -> None:
         self._known: dict[Subscription, Standing | None] = {}  # None = idle, and nothing to remember
-        # Subscriptions whose state can change by time alone, and when to look at each of them again.
+        # When to look at a subscription again: time alone can change its state, or `_is_attended` put its look off.
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
         self._looked_ms = 0
@@ -42,10 +42,10 @@ class Standings:
     async def look(
         self, topics: Iterable[Topic], subscriptions: Iterable[Subscription], now_ms: int
     ) -> set[Subscription]:
-        """Judge these subscriptions, those of `topics`, and those that are due. Return those whose state has changed.
+        """Judge these subscriptions, those of `topics`, and those whose state time alone can have changed.
 
-        A subscription is due when time alone can have changed its state. If a topic changes all the time, most of its
-        subscriptions without consumers are judged only every five seconds.
+        Return those whose state has changed. Subscriptions of `topics` that have no consumers may be judged up to five
+        seconds later.
         """
         if now_ms < self._looked_ms:  # the clock was set back: times to look again may be hours away
             self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)

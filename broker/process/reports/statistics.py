@@ -28,7 +28,7 @@ class SubscriptionStatistics:
     """One subscription on one partition, or on all partitions together."""
 
     name: str
-    type: str  # of its last consumers; over all partitions, the type on the first partition that has it
+    type: str  # of its last consumers; over all partitions, the type on the first partition with this subscription
     consumers: int  # attached; a consumer of a partitioned topic counts once for each partition
     backlog_messages: int
     backlog_bytes: int
