@@ -29,7 +29,7 @@ ADMIN: Final = "admin"  # the permission that a tenant's admins have
 class StoredAccess:
     """The stored permissions and revocations against which the broker checks requests."""
 
-    grants: Grants  # without superusers, which a setting names
+    grants: Grants  # without superusers and metrics roles, which settings name
     revoked_tokens: frozenset[str]  # the ids of revoked tokens that have not expired
 
 
@@ -67,7 +67,7 @@ async def set_permissions(
 async def set_roles(connection: Connection, subject: Subject, roles: Collection[str]) -> None:
     """Replace the roles that may use a subscription of a namespace. Safe to repeat.
 
-    If `roles` is empty, every role that may consume from the topic may use the subscription.
+    If `roles` is empty, every role that may consume from its topic may use the subscription.
     """
     await connection.execute(
         query("access", "set_roles"),

@@ -1,4 +1,4 @@
-"""Alerts in PostgreSQL, for Celery's tasks. All calls are synchronous, on the connections of tasks.
+"""Alerts in PostgreSQL, for Celery's tasks. All calls are synchronous.
 
 A round is one evaluation of the alert rules.
 """
@@ -61,7 +61,7 @@ class StoredRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A subscription, a topic or the broker that is over the limit of a rule."""
+    """A subscription, a topic or the broker that matches a rule."""
 
     rule_id: int
     topic_id: int
@@ -74,7 +74,7 @@ class Found:
 
     @property
     def match(self) -> Match:
-        """The subject, its value, and the time since which it is over the limit."""
+        """The row as a `Match`."""
         return Match(
             subject=Subject(self.topic_id, self.subscription_id), value=self.value, since_ms=self.since_ms
         )
@@ -126,7 +126,7 @@ class AlertRound:
             return cursor.execute(query("alerts", "rules")).fetchall()
 
     def found(self, rules: Iterable[Mapping[str, object]], now_ms: int) -> list[Found]:
-        """Return the subjects that are over the limits of these rules, at most SUBJECTS_MOST for each rule."""
+        """Return the subjects that match these rules, at most SUBJECTS_MOST for each rule."""
         with self._connection.cursor(row_factory=class_row(Found)) as cursor:
             return cursor.execute(query("alerts", "matches"), match_parameters(rules, now_ms)).fetchall()
 

@@ -26,7 +26,7 @@ _SQLSTATES: Final = (
 def is_away(error: BaseException) -> bool:
     """Return whether the database cannot be reached or cannot work now, so that the same statement may succeed later.
 
-    Return False for an error that concerns the statement itself: if repeated, the statement would fail again.
+    Return False for any other error, such as a refused statement.
     """
     if isinstance(error, psycopg.InterfaceError):
         return True

@@ -1,4 +1,4 @@
-"""The connection string of the database, from Django's settings: the ORM and the broker use the same database."""
+"""The connection string of the database, from Django's settings."""
 
 from __future__ import annotations
 

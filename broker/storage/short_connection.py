@@ -17,7 +17,7 @@ ShortConnection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 def short_connection(name: str, *, statement_timeout_ms: int = 0) -> ShortConnection:
     """Open a connection in autocommit mode. pg_stat_activity shows it as `name`, and a `with` block closes it.
 
-    The server ends a statement after `statement_timeout_ms`; 0 = never. Raises psycopg.OperationalError.
+    The server ends a statement after `statement_timeout_ms`; 0 = the server's default. Raises psycopg.OperationalError.
     """
     where = conninfo()
     parameters = keep_alive(where)

@@ -60,7 +60,7 @@ def _take(key: tuple[str, int]) -> ShortConnection | None:
             connection = _kept[key].pop()
         except IndexError:
             return None
-        # The server sends nothing to an idle session until it ends that session, for example because it restarts.
+        # If the server sent something to an idle session, it most likely ended the session, for example at a restart.
         if not select([connection], [], [], 0)[0]:
             return connection
         connection.close()

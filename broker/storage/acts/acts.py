@@ -1,6 +1,7 @@
-"""Read and change acts in PostgreSQL, from the broker's process. Other processes use storage/acts/requests.py.
+"""Read and change acts in PostgreSQL, from the broker's process.
 
-The file is long because each statement on the table has its own function, with many named parameters.
+Other processes request acts with storage/acts/requests.py. This file is long because each statement has its own
+function, with many named parameters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Subscriptions, their cursors and pending acks in PostgreSQL.
 
 The topic's owner epoch guards every write of this module to a subscription or cursor. Pending acks need no guard,
-because a broker never reads them: only the console and Celery's tick do.
+because a broker never reads them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SubscriptionRow:
     type: str
     properties: Mapping[str, str]
     cursor: CursorState
-    last_used_ms: int  # Unix time at which the last consumer left; 0 = not known
+    last_used_ms: int  # Unix time until which it counts as used; 0 = not known
     paused: bool
 
 

@@ -55,7 +55,7 @@ async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             columns = zip(*rows[start : start + _ROWS_AT_ONCE], strict=True)
             values = {name: list(column) for name, column in zip(PointRow._fields, columns, strict=True)}
-            # PostgreSQL flattens arrays of arrays, so each list is passed as an array literal.
+            # unnest() flattens arrays of arrays, so each list is passed as an array literal.
             values["ack_latencies"] = [
                 None if counts is None else f"{{{','.join(map(str, counts))}}}"
                 for counts in values["ack_latencies"]

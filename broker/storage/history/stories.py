@@ -24,7 +24,7 @@ async def new_ids(connection: Connection, number: int) -> list[int]:
 
 
 async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[StoryRow]) -> None:
-    """Store at most ROWS_AT_ONCE rows with these ids. Safe to repeat with the same ids."""
+    """Store these rows with these ids. Pass at most ROWS_AT_ONCE. Safe to repeat with the same ids."""
     await connection.execute(
         query("stories", "add"),
         (

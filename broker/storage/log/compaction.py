@@ -87,7 +87,7 @@ class CompactedPage:
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
     """Return the compaction of a topic that is being loaded, or None if it has none.
 
-    Mark a run that is under way as failed, because the broker that began it has stopped.
+    If a run is stored as under way, mark it as failed: usually its broker has stopped.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()

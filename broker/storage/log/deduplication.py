@@ -17,9 +17,9 @@ class ProducerRow(NamedTuple):
     """One producer name on one topic."""
 
     producer_name: str
-    sequence_id: int  # of the producer's last complete message; -1 = none
-    chunk_sequence_id: int  # of the message whose chunks the producer is sending; -1 = none
-    chunk_id: int  # of that message's last stored chunk
+    sequence_id: int  # the highest of the producer's complete messages; -1 = none
+    chunk_sequence_id: int  # of the latest message that was sent in chunks; -1 = none
+    chunk_id: int  # of that message's latest chunk, not counting the one that completes it; -1 = none
     seen_ms: int  # when a message of this producer was last stored
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["FIRST_BYTES", "PAGE_BYTES", "divided"]
 
-# A row of `rest` with this many bytes fills a page of 8 kB. Half or a quarter of the bytes fill as much of the page.
+# A row of `rest` with this many bytes fills a page of 8 kB. Half or a quarter fills about half or a quarter of it.
 PAGE_BYTES: Final = 8064
 _PARTS_BYTES: Final = (PAGE_BYTES // 2, PAGE_BYTES // 4)
 FIRST_BYTES: Final = _PARTS_BYTES[-1]  # at most this many bytes are in the entry's own row

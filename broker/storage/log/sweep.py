@@ -1,4 +1,4 @@
-"""Queries of Celery's tasks. They are synchronous, because tasks run outside the broker's event loop."""
+"""Queries of Celery's tick and sweeps. They are synchronous, because tasks run outside the broker's event loop."""
 
 from __future__ import annotations
 

@@ -168,5 +168,5 @@ async def find_schedule(connection: Connection, schedule_id: int) -> Schedule | 
 
 
 async def unschedule(connection: Connection, schedule_id: int) -> None:
-    """Delete a schedule. Runs that have begun continue. Safe to repeat."""
+    """Delete a schedule, but not the runs that it inserted. Safe to repeat."""
     await connection.execute(query("pipeline", "unschedule"), (schedule_id,))
