@@ -29,8 +29,8 @@ class DeduplicatedProducer(models.Model):
     pk = models.CompositePrimaryKey("topic_id", "producer_name")
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     producer_name = models.TextField()
-    sequence_id = models.BigIntegerField()  # of the producer's last complete message; -1 = none
-    chunk_sequence_id = models.BigIntegerField()  # of the message whose chunks are being sent; -1 = none
+    sequence_id = models.BigIntegerField()  # the highest of a complete message; -1 = none
+    chunk_sequence_id = models.BigIntegerField()  # of the latest message in chunks; -1 = none
     chunk_id = models.IntegerField()  # the last chunk of that message that is stored
     seen_ms = models.BigIntegerField()  # about when a message of this producer was last stored
 

@@ -80,7 +80,10 @@ def _line(token: AccessToken) -> str:
     parts = [token.id, token.role or "(made elsewhere)"]
     if token.created_by:
         parts.append(f"made {_time(token.created_at)} by {token.created_by}")
-    parts.append("never expires" if token.expires_at is None else f"expires {_time(token.expires_at)}")
+    if token.expires_at is not None:
+        parts.append(f"expires {_time(token.expires_at)}")
+    elif token.role:
+        parts.append("never expires")
     if token.revoked_at is not None:
         parts.append(f"revoked {_time(token.revoked_at)} by {token.revoked_by}")
     return "  ".join(parts)

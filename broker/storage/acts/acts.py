@@ -40,6 +40,7 @@ __all__ = [
     "latest_move",
     "needs_second_person",
     "open_undos",
+    "outcome",
     "record_change",
     "record_client_act",
     "record_commit",

@@ -104,7 +104,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: replace_pending
--- Replaces all rows of a consumer together, some time after the deliveries. The console and Celery's tick read the rows.
+-- Replaces all rows of a consumer together, some time after the deliveries.
 WITH gone AS (DELETE FROM vela_pending_ack WHERE consumer_key = ANY(%b::bigint[]))
 INSERT INTO vela_pending_ack (delivery_id, owner_epoch, topic_id, subscription_id, consumer_key, consumer_name, ledger_id,
                               first_entry, last_entry, messages, delivered_ms, redelivery_count, deadline_ms)

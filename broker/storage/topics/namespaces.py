@@ -15,6 +15,7 @@ __all__ = [
     "delete",
     "delete_tenant",
     "find",
+    "granted_admins",
     "of_tenant",
     "set_tenant",
     "tenants",

@@ -22,6 +22,7 @@ __all__ = [
     "advance_epochs",
     "close_older_segments",
     "close_segment",
+    "create_namespace",
     "create_topic",
     "find_topic",
     "insert_partitions",

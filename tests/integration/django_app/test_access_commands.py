@@ -101,6 +101,7 @@ def test_a_token_is_revoked_once_even_if_it_was_made_elsewhere() -> None:
     assert AccessToken.objects.filter(revoked_at__isnull=False).count() == 2
     assert [kind for kind, _, _ in logged()] == ["create_token", "revoke_token", "revoke_token"]
     assert run("token", "list").count("revoked ") == 2
+    assert "(made elsewhere)  revoked " in run("token", "list")  # whether it expires is not known here
 
 
 @pytest.mark.parametrize(
