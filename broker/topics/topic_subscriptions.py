@@ -252,7 +252,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def settle_reader(self, subscription: Subscription) -> bool:
         """After an attach, even a failed one, keep a reader's cursor if it has consumers, else forget it.
 
-        Return False if it has consumers but its name belongs to another reader's cursor. This happens if, during the
+        Return False if it has consumers but its name belongs to another subscription now. This happens if, during the
         attach, the cursor's earlier consumer left and another client subscribed by that name.
         """
         if subscription.is_durable:
