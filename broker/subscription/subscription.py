@@ -2,7 +2,7 @@
 
 Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
 cursor passes one gate (moves/cursor_move.py). This file attaches consumers, and receives the requests of clients and
-operators. It has over 400 lines because callers reach these parts only through `Subscription`, often by a property.
+operators. It has over 400 lines, because it has many properties and short methods that pass a call on to these parts.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def refusal(self) -> RefusedCursor | None:
-        """The reason why the cursor cannot be stored; None = it can be stored."""
+        """Why the latest attempt to store the cursor was refused; None = it was not refused."""
         return self._storing.flusher.refusal_of(self)
 
     @property
@@ -487,7 +487,7 @@ class Subscription(SubscriptionRunner):
         self._state.begin_at(position)
 
     def place(self) -> Position:
-        """Return the first position that is not acked. It may be in a trimmed ledger."""
+        """Return the position after mark-delete, as `State.place` describes. It may be in a trimmed ledger."""
         return self._state.place()
 
     def unacked_through(self, position: Position) -> list[Range]:

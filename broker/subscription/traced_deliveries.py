@@ -1,4 +1,4 @@
-"""Make the spans of traced messages on one subscription: one for each delivery, and one for each ack."""
+"""Make the spans of traced messages on one subscription: one for each delivery, and one for each acked entry."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TracedDeliveries:
         self._acked = []
 
     def put_back(self) -> None:
-        """Keep the acks for a later flush, because this flush stored nothing."""
+        """Keep the acks for a later flush, because this flush did not store them."""
         self._acked = self._flushing + self._acked
         self._flushing = []
 

@@ -35,7 +35,7 @@ _MOST_BYTES = 2**31
 class LiveBroker:
     """A broker on the test database."""
 
-    http_url: str  # for VELA_URL and WebSockets
+    http_url: str  # for VELA_URL and, with ws:// instead of http://, for WebSockets
     pulsar_url: str  # for Pulsar's clients
 
 

@@ -1,7 +1,7 @@
 """A topic's backlog quota. Above it, producers are stopped, or the subscription furthest behind skips messages.
 
 The policy rounds of broker/upkeep check the quota. A producer that opens while the topic is blocked triggers another
-check, so that the producer is admitted as soon as the backlog has drained.
+check, so that the producer is admitted if the backlog has drained since the last round.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ MAX_PROPERTIES_BYTES: Final = 64 * 1024  # of a producer, a consumer or a subscr
 
 
 class ClientRequests:
-    """Passes a request on to its topic, which it finds or creates. `require_ready` raises until the broker is ready."""
+    """Passes a request to its topic, which it finds or creates. `require_ready` raises unless the broker is ready."""
 
     def __init__(
         self,

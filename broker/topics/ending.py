@@ -76,7 +76,7 @@ class Endings:
         self._schemas = schemas
 
     async def terminate(self, topic: Topic) -> Position:
-        """Terminate a topic: its last position never changes again, and it refuses later sends. Safe to repeat.
+        """Terminate a topic, so that it refuses later sends, and return its last position. Safe to repeat.
 
         Sends under way are stored and get their receipts; sends that are still queued fail with TopicTerminated, and
         producers are closed. Raises TopicFenced, psycopg.Error. Not safe to cancel.

@@ -135,7 +135,7 @@ class TopicLoader:
         topic.delayed.load(stored.delayed)
         if topic.policies.deduplication:
             topic.deduplication = await self._deduplication_keeper.load(topic)
-        elif row.has_deduplication:  # the policy was switched off while the topic was not in memory
+        elif row.has_deduplication:  # the policy was switched off, and the old state is still stored
             await self._deduplication_keeper.forget(topic)
 
 

@@ -240,6 +240,6 @@ def _seconds(elapsed_ms: int) -> float:
 
 
 def _is_gone(subscription: Subscription) -> bool:
-    """Return whether the subscription has ended or its topic is closed. A reader's ends with its last consumer."""
+    """Return whether the subscription has ended (a reader's ends with its last consumer) or its topic is closed."""
     has_ended = subscription.is_deleted or not (subscription.is_durable or subscription.consumers)
     return has_ended or not subscription.log.is_open

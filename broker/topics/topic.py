@@ -246,8 +246,8 @@ class Topic:
         """Attach a producer. If it must wait for exclusive access, it is queued, and its `is_ready` is still False.
 
         Raises ServiceNotReady, TopicTerminated, TopicFenced, QuotaHold, QuotaExceeded, NotAllowed, IncompatibleSchema,
-        ProducerBusy, ProducerFenced, PersistenceFailed, and SubscriptionNotFound if the policies forbid the creation of
-        the initial subscription.
+        ProducerBusy, ProducerFenced, PersistenceFailed, psycopg.Error, and SubscriptionNotFound if the policies forbid
+        the creation of the initial subscription.
         """
         self._require_appendable()
         await self.quota.require_room()

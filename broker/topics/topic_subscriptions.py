@@ -101,7 +101,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     async def of_request(self, request: SubscribeRequest) -> Subscription:
         """Return the subscription that a consumer asks for. Create it if it is missing and the policies allow that.
 
-        Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady, PersistenceFailed.
+        Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady, PersistenceFailed, psycopg.Error.
         """
         if not request.durable:
             return await self._of_reader(request)
@@ -130,7 +130,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
 
         `by_attaching`: raise SubscriptionNotFound if the policies do not let attaching create subscriptions.
         `remaining`: see `cursor_starting_at`. Raises NotAllowed if a reader uses the name or the topic has as many
-        subscriptions as its policies allow, TopicFenced, ServiceNotReady, PersistenceFailed.
+        subscriptions as its policies allow, TopicFenced, ServiceNotReady, PersistenceFailed, psycopg.Error.
 
         Cancelling does not stop the creation, because memory must have every subscription that PostgreSQL stores.
         """
@@ -252,7 +252,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def settle_reader(self, subscription: Subscription) -> bool:
         """After an attach, even a failed one, keep a reader's cursor if it has consumers, else forget it.
 
-        Return False if it has consumers but its name belongs to another reader's cursor. This happens if, during the
+        Return False if it has consumers but its name belongs to another subscription now. This happens if, during the
         attach, the cursor's earlier consumer left and another client subscribed by that name.
         """
         if subscription.is_durable:

@@ -56,8 +56,8 @@ class Truncator:
     async def truncate(self, topic: Topic, through: Position) -> int:
         """Move every durable subscription past `through`, and free the ledgers that nobody needs after that.
 
-        Delete all compacted messages. Return the bytes freed. Consumers stay connected; their acks of skipped messages
-        are accepted and change nothing. Safe to repeat.
+        Delete the compacted messages, as `Compactor.empty` describes. Return the bytes freed. Consumers stay connected;
+        their acks of skipped messages are accepted and change nothing. Safe to repeat.
         """
         for subscription in _durable(topic):
             await self._pass_over(subscription, through)

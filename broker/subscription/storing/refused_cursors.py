@@ -2,7 +2,8 @@
 
 The flusher finds out which cursor is refused, takes the cursor out of the common flush and tries it alone, at growing
 intervals, until it is stored again. Meanwhile the subscription keeps delivering, because its state in memory is right.
-Messages acked since the refusal are delivered again only if the topic is unloaded or the broker restarts first.
+Messages acked since the cursor was last stored are delivered again only if the topic is unloaded or the broker restarts
+before that.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ _MEASURED_BYTES: Final = 16 * 1024 * 1024
 
 
 class CompactionBusy(BrokerError):
-    """Another compaction of the topic is under way, or the topic was emptied or its compaction deleted meanwhile."""
+    """The topic is being compacted already, or it was emptied or its compaction deleted during the run."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -159,7 +159,7 @@ class Compactor:
         return result
 
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
-        """Return the end of a survey. Raises NotAllowed if the topic was compacted, trimmed or emptied meanwhile."""
+        """Return the end of a survey. Raises NotAllowed if the topic was compacted, trimmed or emptied since."""
         stored = topic.compacted.stored
         if stored is None or not stored.generation:  # there are no copies: Spark must have read the whole log
             is_next = not survey.generation
@@ -251,7 +251,8 @@ class Compactor:
         """Delete all compacted messages, because the topic is truncated up to `through`. Safe to repeat.
 
         The horizon, the last compacted entry, moves to `through`. If the horizon is beyond `through` already, all
-        copies stay, because some are of messages after `through`. Raises TopicFenced, psycopg.Error.
+        copies stay, because some may be of messages after `through`. Raises TopicFenced, PersistenceFailed,
+        psycopg.Error.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored
@@ -272,7 +273,7 @@ class Compactor:
         """Delete the compacted messages of a topic.
 
         Readers then get the log, and entries that are not compacted yet may be trimmed like any others. Safe to repeat.
-        Raises TopicFenced.
+        Raises TopicFenced, psycopg.Error.
         """
         async with topic.compacted.changing:
             if topic.compacted.stored is None:

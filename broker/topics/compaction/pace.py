@@ -18,7 +18,7 @@ Report = Callable[[int], Awaitable[None]]
 
 
 class Pace:
-    """The pace of one run, which reads `total_bytes` in all."""
+    """The pace of one run, which reads about `total_bytes` in all."""
 
     def __init__(self, bytes_per_s: int, total_bytes: int, report: Report) -> None:
         self._bytes_per_s = bytes_per_s

@@ -33,7 +33,7 @@ OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Matched:
-    """The topics that one pattern chooses. All watches with this pattern share this object."""
+    """The topics of one namespace that a pattern chooses. All watches of the namespace with this pattern share it."""
 
     pattern: TopicPattern
     names: frozenset[str]

@@ -168,7 +168,7 @@ class NonPersistentSubscription:
             wanted = whole_entries(some, self.type)
             assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
             for assignment in assignments:
-                # Acks of clients change nothing here, so the dispatcher counts the entries as acked when they are sent.
+                # No entry is pending here, so tell the dispatcher that these are acked.
                 for each in assignment.entries:
                     self._dispatcher.acked(each.position, each.messages_remaining, True, assignment.consumer)
                 consumer = self.consumers.get(assignment.consumer.key)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["NonPersistentTopic"]
 
 # The first ledger id for message ids of non-persistent topics. The ids of stored ledgers are smaller. Each topic gets
-# an id of its own, so that caches cannot confuse two topics.
+# an id of its own, because the cache of the JSON WebSockets finds an entry by its ledger id and entry id.
 _FIRST_LEDGER: Final = 1 << 62
 
 

@@ -1,4 +1,4 @@
-"""A round through all alert rules: find the subjects over a limit, fire and clear alerts, store notifications."""
+"""A round through all alert rules: find what they match, fire and clear alerts, store notifications."""
 
 from __future__ import annotations
 
