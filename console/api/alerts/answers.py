@@ -69,7 +69,9 @@ class Alert(_Answer):
     measure: Measure
     topic_name: str
     subscription_name: str
-    value: int = Field(description="the last value over the limit, in the measure's unit; ms for a measure without one")
+    value: int = Field(
+        description="the last value over the limit, in the measure's unit; ms for a measure without one"
+    )
     value_words: str
     over_since_ms: int
     fired_ms: int
