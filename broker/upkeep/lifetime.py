@@ -1,7 +1,7 @@
 """Trim and unload topics, and expire messages: when Celery's beat asks for it and, unless VELA_WHEEL is off, regularly.
 
-In a round, one task looks at a part of the topics each second, so that a round takes `lifetime_check_ms`. Another task
-takes over offloaded ledgers and drops segments. The work of both tasks is safe to repeat.
+In a round, one task looks at a part of the topics each second, so that a round takes about `lifetime_check_ms`.
+Another task takes over offloaded ledgers and drops segments. The work of both tasks is safe to repeat.
 """
 
 from __future__ import annotations
