@@ -15,10 +15,9 @@ __all__ = ["may_leave"]
 def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
     """Return whether a topic has been idle for `idle_ms` and can leave memory now without losing anything.
 
-    A topic with a backlog stays: its messages still expire, and /metrics, which operators watch, shows only topics in
-    memory. A topic also stays while it has clients, sends, acks not yet stored, deadlines, a move in progress, an open
-    undo window, delayed messages or a compaction in progress. While a topic has clients, this function sets the topic's
-    `asked_ms` to `now_ms`.
+    A topic with a backlog stays: /metrics, which operators watch, shows only topics in memory. A topic also stays while
+    it has clients, sends, acks not yet stored, deadlines, a move in progress, an open undo window, delayed messages or
+    a compaction in progress. While a topic has clients, this function sets the topic's `asked_ms` to `now_ms`.
     """
     if topic.producers or any(each.consumers or not each.is_durable for each in topic.subscriptions.values()):
         topic.asked_ms = now_ms

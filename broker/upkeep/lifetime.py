@@ -1,7 +1,7 @@
-"""Trim, expire and unload topics, at the owner's own pace and whenever Celery's beat asks for it.
+"""Trim and unload topics, and expire messages: when Celery's beat asks for it and, unless VELA_WHEEL is off, regularly.
 
-One task looks at a part of the topics each second, so that it looks at each topic once in `lifetime_check_ms`. Another
-task takes over offloaded ledgers and drops segments. The work of both tasks is safe to repeat.
+In a round, one task looks at a part of the topics each second, so that a round takes about `lifetime_check_ms`.
+Another task takes over offloaded ledgers and drops segments. The work of both tasks is safe to repeat.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class Lifetime:
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
-        self._is_asked = False  # whether beat asked for a round that has absent topics to visit
+        self._is_asked = False  # whether beat asked for a round whose visits to absent topics have not ended
         self.trimmed_bytes = 0
-        # The subscription whose cursor keeps the oldest closed segment. None = no cursor keeps it.
+        # The subscription whose cursor keeps the oldest closed segment, as of the last look at the segments.
         self.pin: store.OldestPin | None = None
 
     @property

@@ -61,7 +61,7 @@ class Rights:
     def may_see_act(self, name: str) -> bool:
         """Return whether the act log may show an act on this topic or namespace.
 
-        An act on neither, such as a change of a user, is only for users with a role for `*`.
+        An act that names no tenant, such as a change of a user, is only for users with a role for `*`.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 

@@ -271,7 +271,7 @@ def _found(request: AuthorizedRequest, act_id: int) -> acts.ActView:
 
 
 def _check_may_do(request: AuthorizedRequest, act: acts.ActView) -> None:
-    """Raise Problem unless the caller may act on everything that the act names, or that its plan chose."""
+    """Raise Problem unless the caller may act on every topic and namespace that the act or its plan names."""
     for name in named_by(act.kind, act.topic, act.parameters, act.plan):
         check_may_act(request.auth, name, act.kind)
 

@@ -439,8 +439,8 @@ class OneMessage(Message):
     states_are_all: bool = Field(
         description="false: the topic has more subscriptions; these are the first by name"
     )
-    older: str | None = Field(description="the neighbours by position")
-    newer: str | None
+    older: str | None = Field(description="the position of the message before it")
+    newer: str | None = Field(description="the position of the message after it")
 
 
 class Policy(_Answer):
@@ -490,6 +490,6 @@ class ProblemDocument(_Answer):
     detail: str = Field(description="what to change")
     code: str
     retriable: bool = Field(description="the same request may succeed later, or the act if you plan it again")
-    act: int | None = Field(default=None, description="the act that was refused")
+    act: int | None = Field(default=None, description="the act that the error is about")
     new_plan: int | None = Field(default=None, description="the act with the new preview, to apply instead")
     instance: str | None = Field(default=None, description="the address of the act")

@@ -1,6 +1,6 @@
 """Send stored notifications. A failed one is tried again after growing pauses, ATTEMPTS_MOST times in all.
 
-A notification may arrive twice if a worker sends it and dies before it records the attempt.
+A notification may arrive twice, for example if a worker sends it and dies before it records that it was delivered.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def folder_of(base: Path, topic_name: str) -> Path:
 
 
 class _Watch:
-    """Follows one process and writes its reports into the run's row once a second."""
+    """Follows one process and writes its reports into the run's row."""
 
     def __init__(self, run: ClaimedRun, worker: str, process: JobProcess) -> None:
         self._run = run
@@ -194,7 +194,11 @@ class _Watch:
         self._store(state, error)
 
     def _store(self, state: str, error: str = "") -> None:
-        """Store the end. Try again while PostgreSQL is unavailable: a completed run must not count as failed."""
+        """Store the end. Raises psycopg.Error if that fails.
+
+        While PostgreSQL is unavailable, tries again for SILENT_S, so that a completed run does not count as failed. A
+        worker that was asked to stop tries for only _STOP_S.
+        """
         until_s = time.monotonic() + (_STOP_S if _stopping.is_set() else SILENT_S)
         while True:
             try:

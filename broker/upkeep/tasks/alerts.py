@@ -29,5 +29,5 @@ def check_alerts() -> None:
 
 @shared_task(name="broker.upkeep.tasks.send_alerts")
 def send_alerts() -> None:
-    """Send the notifications that are due. Two tasks at once send different notifications."""
+    """Send the notifications that are due. Safe to run twice: a task claims each notification before it sends it."""
     send_due(budget_s=_SEND_BUDGET_S)

@@ -9,11 +9,11 @@ from broker.storage.task_connection import keep_connections
 __all__ = ["keep"]
 
 
-@worker_ready.connect  # tasks run in this process, or in its threads
-@worker_process_init.connect  # or in a process of the pool
+@worker_ready.connect  # for a worker that runs tasks in its own process or threads
+@worker_process_init.connect  # for a worker that runs them in the processes of a pool
 @beat_init.connect
 def keep(**_: object) -> None:
-    """Keep connections from now on.
+    """Make this process keep its connections from now on.
 
     Do not call this before the pool forks a process, or that process could inherit an open connection.
     """

@@ -49,12 +49,12 @@ class Rule(_Answer):
     told_at: datetime | None = Field(description="when its latest notification was stored; null: none yet")
     sent_at: datetime | None = Field(description="when that notification was sent")
     attempts: int | None = Field(description="how often sending it was tried")
-    next_at: datetime | None = Field(description="when sending is tried next; null: it was sent or given up")
+    next_at: datetime | None = Field(description="when sending is tried next; null: it is not tried again")
     error: str | None = Field(description="why the last attempt failed")
 
 
 class Rules(_Answer):
-    """Rules by name."""
+    """Rules, in the order of their names."""
 
     rules: list[Rule]
 
@@ -69,7 +69,9 @@ class Alert(_Answer):
     measure: Measure
     topic_name: str
     subscription_name: str
-    value: int = Field(description="the last value over the limit, in the unit of the rule's threshold")
+    value: int = Field(
+        description="the last value over the limit, in the measure's unit; ms for a measure without one"
+    )
     value_words: str
     over_since_ms: int
     fired_ms: int

@@ -100,7 +100,7 @@ def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Sil
     """Silence an alert rule for a while.
 
     Its alerts still fire and clear. When the silence ends, the rule notifies of alerts that fired during it and still
-    fire, and of older alerts that cleared during it.
+    fire, and of older alerts that cleared in its last 24 hours.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)

@@ -76,7 +76,7 @@ def subscription_history(
 ) -> dict[str, Any]:
     """Show the rates and the backlog of a subscription over time.
 
-    They are summed over partitions. If more than 100 partitions have the subscription, ask for one partition.
+    The numbers are summed over partitions. If more than 100 partitions have the subscription, ask for one partition.
     """
     # At most nine queries.
     head = subscription_head(topic.full_name, subscription)
