@@ -48,7 +48,7 @@ class PagesHandler(ASGIHandler):
     """Django's handler, except that a request runs to its end even if the server cancels it.
 
     If a request still runs a second after its browser has left, the server cancels it. Django would then not return the
-    request's connections to the pool, and once the pool has none left, every page would answer 503.
+    request's connections to the pool, and once the pool has none left, pages would answer 503.
     """
 
     def __init__(self) -> None:

@@ -61,7 +61,7 @@ class Source:
     name: str  # the value of ?part=
     template: str
     live: tuple[str, ...]  # the block is read again after events with these keys: "topic:5", "sub:9"
-    context: Callable[[], Mapping[str, Any]]  # called only when the block is requested
+    context: Callable[[], Mapping[str, Any]]  # called when the block is rendered
     every_s: int = 0  # the block is also read again after this time; 0 = never
 
 

@@ -1,7 +1,7 @@
-"""All rules in the order of causes, and the diagnosis that they make together.
+"""All rules, and the diagnosis that they make together.
 
-A cause comes before its effects: without a broker there are no consumers, and without consumers no client asks for
-messages. So the first rule that matches leads, and the others follow as further findings.
+In `CAUSES`, a cause comes before its effects: without a broker there are no consumers, and without consumers no client
+asks for messages. So the first cause that matches leads, and the others follow as further findings.
 """
 
 from __future__ import annotations

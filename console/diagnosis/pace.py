@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Connected)
 
 
 def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
-    """Return the consumers that take no messages out of their full queues, so that the others do all the work.
+    """Return the consumers that take no messages out of their full queues, while others do all the work.
 
     Empty if all consumers look idle: working on slow messages looks the same. Also empty if the type is neither Shared
     nor Key_Shared, because standbys are idle by design.

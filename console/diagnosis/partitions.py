@@ -27,7 +27,7 @@ class SharedFinding:
 
 
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
-    """Return one finding for each rule: the worst first, notices last, and equally severe ones in the order of causes.
+    """Return one finding for each rule: the worst first, notices last, and equally severe ones in the order of `RULES`.
 
     `found` has the findings on each partition. The numbers are those of the first partition with the rule's most severe
     finding. If any partition is stopped or slow, leave out findings that nothing is wrong.

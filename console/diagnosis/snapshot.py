@@ -62,7 +62,7 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # closed, lost, broker or incompatible
-    detail: str  # the reason in words, if the broker closed the consumer or ended itself; else ""
+    detail: str  # the reason in words, if the broker closed the consumer or ended; else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Consumer:
     # 0 = it has none in flight.
     oldest_delivered_ms: int
     oldest_position: str  # ledger:entry of the oldest entry in flight; "" = none, or unknown
-    most_redeliveries: int  # the largest redelivery count of its entries in flight
+    most_redeliveries: int  # the largest redelivery count among its deliveries that were read
 
     @property
     def last_sign_ms(self) -> int:
@@ -225,7 +225,7 @@ class OldestSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """The last sign of life of each process, and the period of beat's ticks."""
+    """The last signs of life of the broker, Celery beat and its tick worker, and the period of the ticks."""
 
     broker_host: str  # "" = no broker ever ran on this database
     broker_seen_ms: int
@@ -271,7 +271,7 @@ class Snapshot:
     limits: Limits
     dead_letters: DeadLetters | None  # None = there is no such topic
     slowest: SlowestCursor | None
-    oldest_segment: OldestSegment | None
+    oldest_segment: OldestSegment | None  # None = the first unacked entry is in another segment, or unknown
     processes: Processes
     database: Database | None  # None = the console's database role may not see it
     disk: Disk | None  # None = the database is not the embedded one, or its folder cannot be read

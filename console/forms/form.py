@@ -24,7 +24,7 @@ class ActForm(forms.Form):
     heading: ClassVar[StrOrPromise]
     lead: ClassVar[StrOrPromise]
     template: ClassVar[str]
-    # Whether the act needs the order of messages, so that it acts on one partition only.
+    # Whether the act needs the order of messages. If so, it acts on one partition only.
     needs_order: ClassVar[bool] = False
 
     @classmethod

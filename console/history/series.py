@@ -21,7 +21,7 @@ class Reading:
     at_ms: int
     topic_id: int
     subscription_id: int
-    messages_in: int | None  # None for a subscription
+    messages_in: int | None  # None for a subscription, like bytes_in
     bytes_in: int | None
     messages_out: int
     messages_acked: int
@@ -29,7 +29,7 @@ class Reading:
     backlog_before: int | None  # None = unknown, here and below
     backlog: int | None
     backlog_most: int | None
-    stored_bytes: int | None
+    stored_bytes: int | None  # None for a subscription too
     # Counts of acks by latency, as in vela.wire.latency_counts. None for a topic, and if nothing was acked.
     ack_latencies: Sequence[int] | None
 
@@ -47,7 +47,7 @@ class Step:
     """The numbers of one step. Rates are per second; None = unknown."""
 
     at_ms: int  # when the step begins
-    seconds: float | None  # the time that its rates cover: less than the step's length if it has not ended
+    seconds: float | None  # the time that its rates cover; may be less than the step's length
     message_rate_in: float | None
     byte_rate_in: float | None
     message_rate_out: float | None

@@ -52,7 +52,7 @@ class Watch:
         self.is_answering = True  # whether the database answered the last query in time
 
     def event(self, language: str, scope: Scope) -> str:
-        """Return the latest finding as a server-sent event, counting the waiting acts in scope; "" if there is none."""
+        """Return the latest finding as a server-sent event, counting the waiting acts in scope; "" before the first."""
         if not self._has_found:
             return ""
         waiting_acts = 0 if self._state is None else self._state.waiting_in(scope)
@@ -142,7 +142,7 @@ class Watch:
 
 
 def _pause_s(state: Chrome | None) -> float:
-    """Return the seconds until the next look: 1, or less if a sign of life becomes too old before then."""
+    """Return the seconds until the next look: 1, or less if a sign of life reaches `SILENT_AFTER_MS` earlier."""
     signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
     now_ms = 0 if state is None else state.now_ms
     left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]

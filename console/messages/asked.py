@@ -31,7 +31,7 @@ MOST_ROWS: Final = 500
 
 _MOST_ID: Final = (1 << 63) - 1
 _MOST_INDEX: Final = (1 << 31) - 1
-# ledger:entry, ledger:entry:index, or as clients print it: ledger:entry:partition:index
+# ledger:entry, ledger:entry:index, or as clients print a message of a batch: ledger:entry:partition:index
 _SPOT: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,19})(?::(-1|[0-9]{1,10}))?(?::([0-9]{1,10}))?")
 _MARK: Final = re.compile(r"(.{1,64})@([0-9]{1,18})")
 

@@ -1,4 +1,4 @@
-"""Consumers ack more slowly than producers publish: the backlog grows although consumers are acking."""
+"""Consumers ack, but more slowly than producers publish, so the backlog grows."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
 
 
 def _cure(type_: str, more: int) -> Cure:
-    """Return the cure. `more` is the number of consumers to add; 0 = name none."""
+    """Return the cure. `more` is the number of consumers to add; 0 = the cure names no number."""
     if type_ in SHARED:
         if not more:
             return Cure(text=said("Make each consumer faster, or add consumers."))

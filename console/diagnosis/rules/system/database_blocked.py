@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # how long the statement has waited; Vela's own locks last milliseconds
+WINDOW_S: Final = 5.0  # how long the statement has waited
 
 
 def find(snapshot: Snapshot) -> Finding | None:
