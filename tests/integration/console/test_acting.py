@@ -81,8 +81,16 @@ def test_each_form_asks_the_broker_for_its_kind_of_act(
 
 
 def test_a_plan_names_a_message_of_a_batch_as_the_pages_do(operator: Client, broker: FakeActs) -> None:
+    inside = {"position": "45:0", "remaining": "e0"}  # the messages from index 5 are left
+    target = {"mark_delete": "44:9", "next": "45:0", "inside": inside, "next_append_ms": 1000}
+    broker.next_plan = a_plan(target={**target, "backlog_messages": 3})
     planned = operator.post(f"{BILLING}/act/reset", {"to": "id", "id": "45:0:5"}, follow=True)
-    assert "Reset to 45:0:5 " in text_of(planned)
+    words = text_of(planned)
+    assert "Reset to 45:0:5 " in words
+    assert "Next message 45:0:5 " in words
+    broker.next_plan = a_plan(target={**target, "inside": None, "backlog_messages": 8})
+    planned = operator.post(f"{BILLING}/act/reset", {"to": "id", "id": "45:0"}, follow=True)
+    assert "Next message 45:0 " in text_of(planned)
 
 
 def test_the_tabs_offer_only_acts_that_can_do_something(operator: Client, shop: Shop) -> None:
