@@ -44,6 +44,11 @@ class DeleteFigures:
     subscriptions: tuple[tuple[str, str], ...]  # (topic, durable subscription)
     stored_bytes: int  # as last reported
 
+    @property
+    def subscription_count(self) -> int:
+        """Return the number of subscriptions. One that several partitions have counts once."""
+        return len({name for _, name in self.subscriptions})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
@@ -179,7 +184,7 @@ class Endings:
         logger.info(
             "%s is deleted with %s subscriptions",
             name,
-            len(figures.subscriptions),
+            figures.subscription_count,
             extra={"topic": str(name)},
         )
         return figures
@@ -263,5 +268,5 @@ def _require_unused(topics: Sequence[Topic]) -> None:
 
 def _require_no_subscriptions(name: TopicName, figures: DeleteFigures) -> None:
     if figures.subscriptions:
-        found = counted(len(figures.subscriptions), "subscription", "subscriptions")
+        found = counted(figures.subscription_count, "subscription", "subscriptions")
         raise TopicBusy(f"{name} has {found}: remove them, or set subscriptions to true")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
@@ -10,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from broker.acts.requests import ActRefused, full_name
 from console.words.numerals import read_time_ms
+from vela.core.topic_name import partition_index
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
 
@@ -18,12 +20,28 @@ __all__ = ["MOST_MESSAGES", "filled_in", "read_message_id", "read_time", "read_t
 MOST_MESSAGES: Final = 10**12
 
 
-def read_message_id(text: str) -> str:
-    """Return the message id `ledger:entry[:partition[:batch index]]` as Vela writes it."""
+def read_message_id(text: str, *, topic: str = "", is_partitioned: bool = False) -> str:
+    """Return a message id of a topic as acts take it: `ledger:entry[:partition[:batch index]]`.
+
+    A third number without a fourth is the index in a batch, as on the console's pages and in `vela`. On a partitioned
+    topic it is the partition. On a partition it could be either if it is that partition's own number: the form then
+    refuses it, so that the act does not take a whole batch for one of its messages.
+    """
     try:
-        return str(MessageId.parse(text.strip()))
+        found = MessageId.parse(text.strip())
     except InvalidMessageId:
         raise ValidationError(_("Write the message id as ledger:entry, for example 12:4071.")) from None
+    if is_partitioned or found.partition < 0 or found.batch_index >= 0:
+        return str(found)
+    in_batch = replace(found, partition=-1, batch_index=found.partition)
+    if topic and partition_index(topic) == found.partition:
+        raise ValidationError(
+            _(
+                "{number} may be the partition or the place in a batch: write {entry} for the entry, or {message} for"
+                " the message in the batch."
+            ).format(number=found.partition, entry=replace(found, partition=-1), message=in_batch)
+        )
+    return str(in_batch)
 
 
 def read_topic_name(text: str) -> str:

@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from console.forms.fields import filled_in, read_message_id, read_time, read_topic_name
+from console.forms.fields import filled_in, read_time, read_topic_name
 from console.forms.form import ActForm
 from console.words.numerals import in_zone
 
@@ -38,7 +38,7 @@ class SendToDeadLettersForm(ActForm):
 
     def clean_id(self) -> str:
         """Check the syntax of the id. The act checks that the topic has the message."""
-        return read_message_id(self.cleaned_data["id"])
+        return self.message_id(self.cleaned_data["id"])
 
     def clean_to_topic(self) -> str:
         return read_topic_name(self.cleaned_data["to_topic"])
@@ -119,7 +119,7 @@ class RedriveForm(ActForm):
     def clean_id(self) -> str:
         """Check the syntax of the id, if there is one."""
         text: str = self.cleaned_data["id"].strip()
-        return read_message_id(text) if text else ""
+        return self.message_id(text) if text else ""
 
     def clean_to_topic(self) -> str:
         return read_topic_name(self.cleaned_data["to_topic"])

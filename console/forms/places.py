@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from console.forms.fields import MOST_MESSAGES, read_message_id, read_time
+from console.forms.fields import MOST_MESSAGES, read_time
 from console.forms.form import ActForm
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class PlaceForm(ActForm):
     def clean_id(self) -> str:
         """Check the syntax of the id, if there is one."""
         text: str = self.cleaned_data["id"].strip()
-        return read_message_id(text) if text else ""
+        return self.message_id(text) if text else ""
 
     def clean(self) -> dict[str, Any]:
         """Require the field that the chosen place needs."""

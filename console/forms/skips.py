@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from console.forms.fields import MOST_MESSAGES, read_message_id
+from console.forms.fields import MOST_MESSAGES
 from console.forms.form import ActForm
 
 __all__ = ["ClearForm", "SkipForm", "SkipOneForm"]
@@ -49,7 +49,7 @@ class SkipOneForm(ActForm):
 
     def clean_id(self) -> str:
         """Check the syntax of the id. The act checks that the topic has the message."""
-        return read_message_id(self.cleaned_data["id"])
+        return self.message_id(self.cleaned_data["id"])
 
     def parameters(self) -> dict[str, Any]:
         return {"id": self.cleaned_data["id"]}

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from console.messages.asked import Spot
 from console.messages.entries import OpenedEntry, StoredEntry, open_entry, unacked_members
 from console.queries.cursor import acked_beyond
 from console.queries.database import fetch_entries
 from console.queries.subscription import SubscriptionHead
 from console.queries.topics.log import Log, Place, by_place, log_of
 from vela.wire.entry import Message
+from vela.wire.message_id import MessageId
 
 __all__ = [
     "PEEK_BYTES",
@@ -57,10 +59,14 @@ class PeekedMessage:
         return bool(self.publish_ms) and abs(self.append_ms - self.publish_ms) > 1000
 
     @property
+    def spot(self) -> Spot:
+        """Return the position as pages write it."""
+        return Spot(self.ledger_id, self.entry_id, self.batch_index)
+
+    @property
     def message_id(self) -> str:
-        """Return ledger:entry, and for a member of a batch ledger:entry:-1:index."""
-        base = f"{self.ledger_id}:{self.entry_id}"
-        return base if self.batch_index < 0 else f"{base}:-1:{self.batch_index}"
+        """Return the id as acts take it: ledger:entry, and for a member of a batch ledger:entry:-1:index."""
+        return str(MessageId(self.ledger_id, self.entry_id, batch_index=self.batch_index))
 
 
 def peek(

@@ -11,6 +11,8 @@ from django.utils.translation import gettext_noop, ngettext
 
 from broker.acts.requests import TYPED_ABOVE_MESSAGES
 from console.words.numerals import UNKNOWN, count, is_time, time_text, zone_name
+from vela.wire.errors import InvalidMessageId
+from vela.wire.message_id import MessageId
 
 __all__ = [
     "ENDINGS",
@@ -166,9 +168,9 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
     if kind == "clear":
         return _("clear the backlog")
     if kind == "skip_one":
-        return _("skip message {id}").format(id=given("id"))
+        return _("skip message {id}").format(id=_page_id(given("id")))
     if kind == "send_to_dead_letters":
-        return _("send message {id} to the dead letters").format(id=given("id"))
+        return _("send message {id} to the dead letters").format(id=_page_id(given("id")))
     if kind == "expire":
         return _expire(parameters)
     if kind in ("disconnect", "redeliver"):
@@ -242,7 +244,7 @@ def _reset(parameters: Mapping[str, Any]) -> str:
         return _("reset to {place}").format(place=_moment(parameters.get("time_ms", 0)))
     if to == "id":
         words = _("reset to {place}") if parameters.get("inclusive", True) else _("reset to after {place}")
-        return words.format(place=parameters.get("id", UNKNOWN))
+        return words.format(place=_page_id(parameters.get("id", UNKNOWN)))
     if to == "like":
         return _("reset to where {subscription} is").format(subscription=parameters.get("like", UNKNOWN))
     if to == "bookmark":
@@ -263,7 +265,21 @@ def _expire(parameters: Mapping[str, Any]) -> str:
         return _("expire messages stored before {time}").format(time=_moment(parameters.get("time_ms", 0)))
     if to == "older":
         return _("expire messages older than {length}").format(length=_length(parameters.get("older_ms", 0)))
-    return _("expire up to {id}").format(id=parameters.get("id", UNKNOWN))
+    return _("expire up to {id}").format(id=_page_id(parameters.get("id", UNKNOWN)))
+
+
+def _page_id(text: object) -> str:
+    """Return a message id of an act as pages write it: `ledger:entry`, and in a batch `ledger:entry:index`.
+
+    An id that names a partition stays as it is, and so does any other text.
+    """
+    try:
+        found = MessageId.parse(str(text))
+    except InvalidMessageId:
+        return str(text)
+    if found.partition >= 0 or found.batch_index < 0:
+        return str(found)
+    return f"{found.ledger_id}:{found.entry_id}:{found.batch_index}"
 
 
 def _moment(time_ms: int) -> str:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop
 from console.words.acts import acked_meanwhile
 from console.words.numerals import count
 
-__all__ = ["PartitionRow", "PartitionTable", "ReceiptRow", "partition_table", "receipt_rows"]
+__all__ = ["PartitionRow", "PartitionTable", "ReceiptRow", "next_message", "partition_table", "receipt_rows"]
 
 _NONE: Mapping[str, Any] = {}
 _LABELS: Final = {
@@ -71,6 +71,18 @@ class PartitionRow:
     backlog_after: int | None
     before: str | None  # mark-delete position, as is `after`
     after: str | None
+
+
+def next_message(target: Mapping[str, Any]) -> str:
+    """Return the first message that a planned move leaves unacked, in a batch with its index. Empty if none is stored.
+
+    `target` is that of a plan for one topic.
+    """
+    inside = target.get("inside")
+    left = int(inside["remaining"], 16) if inside else 0  # bit 0 is the first message of the batch
+    if inside is None or not left or not target["next"]:
+        return target["next"] or ""
+    return f"{inside['position']}:{(left & -left).bit_length() - 1}"
 
 
 def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[ReceiptRow]:

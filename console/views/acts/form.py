@@ -40,7 +40,10 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
         raise Http404(
             _("{act} acts on one partition: open a partition and act there.").format(act=form_class.heading)
         )
-    form = form_class(posted(request)) if request.method == "POST" else _prefilled(form_class, request)
+    if request.method == "POST":
+        form = form_class(posted(request), topic=topic, is_partitioned=partitions is not None)
+    else:
+        form = _prefilled(form_class, request)
     status, refusal = 200, ""
     if request.method == "POST":
         status = 422

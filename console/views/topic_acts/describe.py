@@ -28,7 +28,7 @@ def topic_act(request: HttpRequest, rights: Rights, topic: str, act: str) -> Htt
         raise Http404(_("There is no such act or topic."))
     check_may_act(rights, topic, form_class.kind)
     form = (
-        form_class(posted(request))
+        form_class(posted(request), topic=topic, is_partitioned=bool(head.partitions))
         if request.method == "POST"
         else form_class(initial=prefilled(request, form_class))
     )

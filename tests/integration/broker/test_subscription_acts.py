@@ -90,7 +90,7 @@ async def test_a_subscription_is_created_at_a_position_and_removed(run: BrokerRu
     act_id, plan = await planned(
         run, "create_subscription", {"name": "n", "to": "id", "id": f"{positions[5]}:-1:1"}, subscription=None
     )
-    assert "9 messages wait" in plan["words"][0]
+    assert plan["words"][0] == f"n begins at {positions[5]}:-1:1; 9 messages wait for it"
     assert (await apply(run, act_id))[0] == "applied"
     assert "already has a subscription n" in await refused(
         run, "create_subscription", {"name": "n", "to": "latest"}, subscription=None

@@ -131,6 +131,21 @@ async def test_a_delete_without_clients_still_needs_permission_to_remove_subscri
     await done("delete_topic", subscriptions=True)
 
 
+async def test_a_subscription_of_all_partitions_counts_once_when_the_topic_is_deleted(run: BrokerRun) -> None:
+    await partitioned(run, 3)
+    for partition in range(3):
+        probe = await run.consumer(f"p-partition-{partition}", subscription="s")
+        assert probe.consumer is not None
+        probe.consumer.detach()
+    refused = await plan("delete_topic", P)
+    assert "has 1 subscription: remove them, or set subscriptions to true" in refused.error
+    planned = await plan("delete_topic", P, subscriptions=True)
+    assert _words(planned)[1] == "1 subscription is deleted, with 0 messages not acked"
+    applied = await apply(planned)
+    assert applied.result is not None
+    assert applied.result["words"][1] == "1 subscription is deleted, with 0 messages not acked"
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_the_plan_of_a_forced_delete_tells_how_clients_react(run: BrokerRun, allowed: bool) -> None:
     """Clients reconnect, and create what the policy allows them to create."""

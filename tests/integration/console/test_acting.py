@@ -62,7 +62,13 @@ def test_an_act_leads_from_its_form_through_plan_and_receipt_to_its_undo(
     [
         ("rewind", {"messages": "50"}, ("reset", {"to": "shift", "messages": -50})),
         ("reset", {"to": "latest"}, ("reset", {"to": "latest"})),
+        (
+            "reset",
+            {"to": "id", "id": "45:0:5"},
+            ("reset", {"to": "id", "id": "45:0:-1:5", "inclusive": True}),
+        ),
         ("skip", {"messages": "3"}, ("skip", {"messages": 3})),
+        ("skip_one", {"id": "45:0:5"}, ("skip_one", {"id": "45:0:-1:5"})),
         ("clear", {}, ("clear", {})),
     ],
 )
@@ -72,6 +78,19 @@ def test_each_form_asks_the_broker_for_its_kind_of_act(
     assert operator.post(f"{BILLING}/act/{kind}", filled).status_code == 302
     _, given = broker.asked[-1]
     assert (given[0], given[3]) == asked
+
+
+def test_a_plan_names_a_message_of_a_batch_as_the_pages_do(operator: Client, broker: FakeActs) -> None:
+    inside = {"position": "45:0", "remaining": "e0"}  # the messages from index 5 are left
+    target = {"mark_delete": "44:9", "next": "45:0", "inside": inside, "next_append_ms": 1000}
+    broker.next_plan = a_plan(target={**target, "backlog_messages": 3})
+    planned = operator.post(f"{BILLING}/act/reset", {"to": "id", "id": "45:0:5"}, follow=True)
+    words = text_of(planned)
+    assert "Reset to 45:0:5 " in words
+    assert "Next message 45:0:5 " in words
+    broker.next_plan = a_plan(target={**target, "inside": None, "backlog_messages": 8})
+    planned = operator.post(f"{BILLING}/act/reset", {"to": "id", "id": "45:0"}, follow=True)
+    assert "Next message 45:0 " in text_of(planned)
 
 
 def test_the_tabs_offer_only_acts_that_can_do_something(operator: Client, shop: Shop) -> None:

@@ -173,6 +173,14 @@ def broker(monkeypatch: pytest.MonkeyPatch, dates: Topic) -> FakeActs:
     return fake
 
 
+def test_the_third_number_of_an_id_names_the_partition(
+    operator: Client, dates: Topic, broker: FakeActs
+) -> None:
+    assert operator.post(f"{SLOW}/act/skip_one", {"id": "45:0:1", "partition": ["0", "1"]}).status_code == 302
+    _, asked = broker.asked[-1]
+    assert asked[3] == {"id": "45:0:1"}
+
+
 def test_an_act_on_all_partitions_leads_from_form_to_receipt(
     operator: Client, dates: Topic, broker: FakeActs
 ) -> None:

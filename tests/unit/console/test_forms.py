@@ -17,8 +17,10 @@ from console.forms import (
     RewindForm,
     SendToDeadLettersForm,
     SkipForm,
+    SkipOneForm,
     act_forms,
 )
+from console.topic_forms.places import CreateSubscriptionForm
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,17 @@ from console.forms import (
             ResetForm,
             {"to": "id", "id": "3:77:-1:2", "start": "after"},
             {"to": "id", "id": "3:77:-1:2", "inclusive": False},
+        ),
+        (ResetForm, {"to": "id", "id": "3:77:2"}, {"to": "id", "id": "3:77:-1:2", "inclusive": True}),
+        (SkipOneForm, {"id": "3:77:2"}, {"id": "3:77:-1:2"}),
+        (SkipOneForm, {"id": "3:77:-1"}, {"id": "3:77"}),
+        (SkipOneForm, {"id": "3:77:1:2"}, {"id": "3:77:1:2"}),
+        (SendToDeadLettersForm, {"id": "3:77:2"}, {"id": "3:77:-1:2"}),
+        (RedriveForm, {"id": "3:77:2"}, {"id": "3:77:-1:2"}),
+        (
+            CreateSubscriptionForm,
+            {"name": "n", "type": "Shared", "to": "id", "id": "3:77:2"},
+            {"name": "n", "type": "Shared", "to": "id", "id": "3:77:-1:2", "inclusive": True},
         ),
         (SkipForm, {"messages": "12"}, {"messages": 12}),
         (SendToDeadLettersForm, {"id": "3:77"}, {"id": "3:77"}),
@@ -101,6 +114,32 @@ def test_an_invalid_value_has_its_error_at_its_field(
     form = form_class(filled)
     assert not form.is_valid()
     assert list(form.errors) == [field]
+
+
+PARTITION = "persistent://public/default/p-partition-1"
+
+
+def test_the_third_number_of_an_id_is_the_partition_on_a_partitioned_topic() -> None:
+    form = SkipOneForm({"id": "3:77:2"}, topic="persistent://public/default/p", is_partitioned=True)
+    assert form.is_valid(), form.errors
+    assert form.parameters() == {"id": "3:77:2"}
+
+
+def test_the_third_number_of_an_id_is_the_index_on_a_partition_unless_it_may_be_either() -> None:
+    form = SkipOneForm({"id": "3:77:2"}, topic=PARTITION)
+    assert form.is_valid(), form.errors
+    assert form.parameters() == {"id": "3:77:-1:2"}
+    form = SkipOneForm({"id": "3:77:1"}, topic=PARTITION)
+    assert form.errors == {
+        "id": [
+            (
+                "1 may be the partition or the place in a batch: write 3:77 for the entry, or 3:77:-1:1 for the message"
+                " in the batch."
+            )
+        ]
+    }
+    for clear in ("3:77", "3:77:-1:1", "3:77:1:1"):
+        assert SkipOneForm({"id": clear}, topic=PARTITION).is_valid(), clear
 
 
 def test_every_form_has_a_heading_a_lead_and_a_template() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from broker.core.cursor.cursor import Cursor
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
+from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:
     from broker.log.reader import TopicReader
@@ -32,6 +33,17 @@ class Target:
     # reset: the place to pass to `State.begin_at`; None = `position`
     begins_at: Position | None = None
     notes: tuple[str, ...] = ()
+
+    def first_message(self, partition: int | None) -> MessageId:
+        """Return the first message that the move leaves unacked: inside a batch with its index, else the entry's id.
+
+        `partition` is that of the topic; None = it is not one.
+        """
+        left = self.remaining or 0
+        if not left:
+            return MessageId(*self.position)
+        index = (left & -left).bit_length() - 1
+        return MessageId(*self.position, partition=-1 if partition is None else partition, batch_index=index)
 
     def to_json(self) -> dict[str, object]:
         """Return the target as a plan stores it, without the notes."""

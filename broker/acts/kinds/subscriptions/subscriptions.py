@@ -78,8 +78,9 @@ class CreateSubscription(DirectKind[NewSubscription]):
         state = await topic.subscriptions.cursor_starting_at(target.position, target.remaining)
         waiting = topic.log.ledgers.total_messages - state.acked_messages
         wait = counted(waiting, "message waits", "messages wait")
+        begin = target.first_message(topic.name.partition)
         return Effect(
-            words=(f"{given.name} begins at {target.position}; {wait} for it",),
+            words=(f"{given.name} begins at {begin}; {wait} for it",),
             notes=target.notes,
             pinned=target.to_json(),
         )

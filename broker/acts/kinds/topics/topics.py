@@ -197,7 +197,7 @@ class DeleteTopic(DirectKind[Delete]):
         standing = Standing.of(each for _, each in subscriptions_now)
         unread = standing.unacked_messages
         topics = counted(len(figures.topics), "topic is", "topics are")
-        subscriptions = counted(len(figures.subscriptions), "subscription is", "subscriptions are")
+        subscriptions = counted(figures.subscription_count, "subscription is", "subscriptions are")
         return Effect(
             words=(
                 f"{topics} deleted, with {counted(figures.stored_bytes, 'byte', 'bytes')} stored",
