@@ -89,7 +89,7 @@ class SavedView(models.Model):
 
 
 class Identity(models.Model):
-    """A user's identity at the login server. Such a user has no password here."""
+    """A user's identity at the login server. Such a user cannot log in with a password."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="identity"

@@ -53,7 +53,7 @@ def export(
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)
     names = _METADATA + (_CONTENTS if with_contents else ())
-    # A chosen column that the file has anyway, such as the key, is not written twice.
+    # The file has the key anyway, so a chosen column for the key is not written again.
     chosen = tuple(column for column in asked.columns if column.name not in names) if with_contents else ()
     return _pieces(scan, form=form, names=names, chosen=chosen)
 
@@ -88,7 +88,8 @@ def _pieces(scan: Scan, *, form: Form, names: tuple[str, ...], chosen: tuple[Col
 def _chosen(hit: Hit, columns: tuple[Column, ...], form: Form) -> dict[str, Any]:
     """Return the chosen columns of one row.
 
-    CSV has a field for each column, as JSON unless the value is text. NDJSON has one member with all columns.
+    CSV has a field for each column, as JSON unless the value is text. NDJSON has one member with the columns that
+    have a value.
     """
     message = hit.message or hit.opened.outer
     found = {}

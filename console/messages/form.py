@@ -77,7 +77,7 @@ class FilterForm(forms.Form):
         return [*given, ""] if len(given) < MOST_COLUMNS else given
 
     def clean(self) -> dict[str, Any]:
-        """Build `asked`. A contradiction becomes an error at the field that should change."""
+        """Build `asked`. If a value is wrong or contradicts another, add an error to the field that should change."""
         given = super().clean() or {}
         if self.errors:
             return given

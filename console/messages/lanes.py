@@ -16,7 +16,7 @@ from console.queries.topics.topic import TopicHead, partitions
 
 __all__ = ["MOST_LANES", "Lane", "lanes_of"]
 
-MOST_LANES = 32  # partitions that one page merges: each costs at least one query
+MOST_LANES = 32  # partitions that can be merged: reading each takes queries of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Lane:
     cursor: CursorAt | None = None  # of the given subscription
     # Index of a partly acked batch → bitset of its unacked members. None: acked messages are included too.
     unacked: Mapping[int, int] | None = None
-    is_cut: bool = False  # the cursor has more acks than one page reads
+    is_cut: bool = False  # the cursor has more acks than are read at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,8 @@ class FoundMessage:
     spot: Spot  # with a batch index if the entry is a batch and can be read
     opened: OpenedEntry
     message: Message | None  # None: the entry's messages cannot be read
-    older: Spot | None  # the messages before and after this one, by position
+    # The messages before and after this one in its batch, or else the entries before and after its entry.
+    older: Spot | None
     newer: Spot | None
 
     @property
@@ -201,7 +202,7 @@ def states_of(found: FoundMessage) -> SubscriptionStates:
 
 
 def key_neighbours(found: FoundMessage, head: TopicHead) -> tuple[KeyNeighbour, KeyNeighbour] | None:
-    """Search nearby for the messages with the same key before and after this one. None if it has no key.
+    """Search nearby for the messages with the same key before and after this one. None if it has no readable key.
 
     Raises MessageMissing if it was trimmed in the meantime.
     """

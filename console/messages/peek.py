@@ -37,7 +37,7 @@ class PeekedMessage:
 
     ledger_id: int
     entry_id: int
-    batch_index: int  # -1 = not a member of a batch
+    batch_index: int  # -1 = not a member of a batch, or an entry that cannot be read
     batch_size: int
     append_ms: int
     publish_ms: int

@@ -142,8 +142,8 @@ class LaneReader:
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
         """Return the piece with its steps.
 
-        The query returns the last entry of each range even if the key hash of that entry does not match. Entries that a
-        range has after its last row are therefore no longer stored: they count as gone.
+        The query returns the last entry of each range, in the direction of reading, even if the key hash of that entry
+        does not match. Entries that a range has after its last row are therefore no longer stored: they count as gone.
         """
         steps: list[int] = []
         gone = at = before = 0

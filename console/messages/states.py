@@ -80,7 +80,7 @@ class _Name:
 class States:
     """The stored data about some entries on some subscriptions."""
 
-    # By cursor, ledger and chunk: bitmap, and ack sets by entry id.
+    # By cursor, ledger and chunk: the bitmap of completely acked entries, and the ack sets by entry id.
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]
     last_acked: Mapping[int, Place]  # by cursor: the last completely acked entry after mark-delete
     pending: Mapping[tuple[int, Place], Delivery]

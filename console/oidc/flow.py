@@ -100,7 +100,7 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     if not isinstance(id_token, str):
         raise LoginRefused(gettext_lazy("The login server sent no id token."))
     claims = claims_of(id_token, server, client_id=settings.oidc_client_id, nonce=kept["nonce"])
-    # The claim's name may be a path, or a URL with dots.
+    # If the token lacks the groups, ask the server for them. The claim's name may be a path, or a URL with dots.
     groups_claim = settings.oidc_groups_claim
     if groups_claim not in claims and groups_claim.partition(".")[0] not in claims:
         claims = {**_userinfo(server, token.get("access_token"), claims["sub"]), **claims}
@@ -141,7 +141,7 @@ def _secret(settings: LoginSettings) -> str:
 
 
 def _userinfo(server: LoginServer, access_token: object, subject: str) -> dict[str, Any]:
-    """Return the claims that the userinfo endpoint has about this user, or {} if it has none.
+    """Return the userinfo endpoint's claims about this user, or {} if there are none that can be used.
 
     Raises ServerAway like `request`.
     """

@@ -47,7 +47,7 @@ class ActRow:
     undo_until: datetime | None
     created_at: datetime
     finished_at: datetime | None
-    undoable: bool  # the latest applied act on its cursor, inside its undo window
+    undoable: bool  # inside its undo window, and no later act has moved a cursor that it moved
     undone_by_id: int | None  # the act that undid it
 
 
@@ -67,7 +67,7 @@ def acts_of(subscription_id: int) -> list[ActRow]:
 
 
 def acts_of_partitioned(topic_id: int, subscription: str, ids: list[int]) -> list[ActRow]:
-    """Return the latest 8 acts on a subscription of a partitioned topic, whose cursors have these ids. One query."""
+    """Return the latest 8 acts on a subscription of a partitioned topic. `ids` are those of its cursors. One query."""
     asked = {"topic_id": topic_id, "subscription": subscription, "subscription_ids": ids, "limit": RECENT}
     return _acts("of_partitioned", asked)
 

@@ -52,11 +52,11 @@ class _Order:
     column: str
     type: str  # PostgreSQL's type of the column: for a value of another type, PostgreSQL would not use the index
     field: str  # the row's field with the column's value
-    before_all: str | float  # a value that sorts before those of all rows
+    before_all: str | float  # a value that sorts before those of all rows that the list shows
     is_descending: bool = True
 
     def place(self, text: str, key: int) -> tuple[str | float, int]:
-        """Return the place after which a page begins: before every row if the key is 0 or the text cannot be read."""
+        """Return the place after which a page begins: the list's start if the key is 0 or the text cannot be read."""
         if key:
             try:
                 value = text if self.type == "text" else float(text) if self.type == "float8" else int(text)
@@ -166,10 +166,10 @@ class ConsumerRow:
     bytes_out: int
     messages_acked: int
     messages_redelivered: int
-    message_rate_out: float  # per second, here and below
+    message_rate_out: float  # per second, like the next two
     message_rate_acked: float
     message_rate_redelivered: float
-    last_flow_ms: int  # 0 = never, here and below
+    last_flow_ms: int  # 0 = never, also in the next two
     last_delivery_ms: int
     last_ack_ms: int
     # When its oldest unacked message was delivered; on Exclusive and Failover, its latest message. 0 = it has no

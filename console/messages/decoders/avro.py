@@ -64,7 +64,7 @@ def _repeats_nothing(schema: object, names: _Names) -> bool:
 
 
 def _is_empty(schema: object, names: _Names) -> bool:
-    """Return whether values of this schema are encoded as no bytes. False for a union: it has its branch's number."""
+    """Return whether values of this schema are encoded as no bytes. False for a union: it writes a branch number."""
     if isinstance(schema, str):
         schema = names.get(schema, schema)
     if not isinstance(schema, dict):

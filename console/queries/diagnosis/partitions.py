@@ -22,7 +22,7 @@ _UNREPORTED: Final = 99  # sorts after every state
 class PartitionsDiagnosis:
     """The findings on the worst partitions."""
 
-    heads: Mapping[int, SubscriptionHead]  # the subscription on each of them, by partition
+    heads: Mapping[int, SubscriptionHead]  # by partition: the subscription on it
     findings: Sequence[SharedFinding]  # empty if the subscription was just deleted
 
 

@@ -114,7 +114,7 @@ class _Numbers:
     oldest_ledger: int | None
     oldest_segment: int | None
     oldest_entry: int
-    oldest_append_ms: int | None  # of an offloaded entry
+    oldest_append_ms: int | None  # of an offloaded entry: when its ledger's first or last entry was stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
