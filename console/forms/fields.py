@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 
 from broker.acts.requests import ActRefused, full_name
 from console.words.numerals import read_time_ms
-from vela.core.topic_name import partition_index
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
+from vela.wire.topic_name import TopicName
 
 __all__ = ["MOST_MESSAGES", "filled_in", "read_message_id", "read_time", "read_topic_name"]
 
@@ -34,7 +34,7 @@ def read_message_id(text: str, *, topic: str = "", is_partitioned: bool = False)
     if is_partitioned or found.partition < 0 or found.batch_index >= 0:
         return str(found)
     in_batch = replace(found, partition=-1, batch_index=found.partition)
-    if topic and partition_index(topic) == found.partition:
+    if topic and TopicName.parse(topic).partition == found.partition:
         raise ValidationError(
             _(
                 "{number} may be the partition or the place in a batch: write {entry} for the entry, or {message} for"
