@@ -31,7 +31,7 @@ _MOST_SCHEDULES = 200
 class RunsAsked:
     """The part of the list of runs that an address asks for."""
 
-    job: str = ""  # "" = all, as below
+    job: str = ""  # "" = all, as in the next two
     state: str = ""
     topic: str = ""  # its full name
     before: int | None = None  # the last id of the previous page
