@@ -30,7 +30,7 @@ TICKS_MISSED: Final = 5  # before beat or its worker counts as silent
 
 
 class Trouble(StrEnum):
-    """A problem. The page's own script detects the first two."""
+    """A problem. The page's own script can detect the first two."""
 
     CONSOLE = "console"
     DATABASE = "database"
