@@ -108,7 +108,7 @@ class ScheduleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsightRow:
-    """Statistics of the messages that were stored in a topic in one hour, with the values of the model `InsightHour`."""
+    """Statistics of the messages that were stored in a topic in one hour: the values of the model `InsightHour`."""
 
     hour_ms: int
     messages: int
