@@ -62,7 +62,7 @@ class TopicRow:
     updated_ms: int | None
     subscriptions: int
     consumers: int | None
-    message_rate_acked: float | None  # per second, all subscriptions
+    message_rate_acked: float | None  # per second, all durable subscriptions
     worst_subscription: str | None  # the one with the largest backlog on a partition; None = none is known
     state: int | None  # the worst state of its durable subscriptions; None = none is known
     state_since_ms: int | None
