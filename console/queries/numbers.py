@@ -1,7 +1,7 @@
 """Numbers of topics and subscriptions.
 
-A subscription's backlog is computed from its log and its cursor. Numbers that the broker reports, such as rates, are
-None if the broker never reported them. Neither is true of `Totals`.
+Except in `Totals`, a backlog is computed from the topic's log and the stored cursor, and numbers that the broker
+reports, such as rates, are None if the broker never reported them.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class CursorRow:
     paused: bool
     mark_delete: str  # ledger:entry
     acked_messages: int  # since the topic began, trimmed messages included
-    version: int  # raised by each act or seek that moves the cursor
-    backlog_messages: int  # exact: messages in the log less messages acked by the stored cursor
+    version: int  # raised by acts, seeks and other moves of the cursor, but not by clients' acks
+    backlog_messages: int  # exact: messages ever appended minus those that the stored cursor has acked
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -101,7 +101,7 @@ class SubscriptionSums:
     paused: bool  # on at least one partition
     cursors: int  # one, or one for each partition that has the subscription
     acked_messages: int
-    backlog_messages: int  # exact: messages in the log less messages acked by the stored cursor
+    backlog_messages: int  # exact: messages ever appended minus those that the stored cursor has acked
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None

@@ -31,7 +31,7 @@ _MOST_SCHEDULES = 200
 class RunsAsked:
     """The part of the list of runs that an address asks for."""
 
-    job: str = ""  # "" = all, as below
+    job: str = ""  # "" = all, as in the next two
     state: str = ""
     topic: str = ""  # its full name
     before: int | None = None  # the last id of the previous page
@@ -108,7 +108,7 @@ class ScheduleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsightRow:
-    """Statistics of the messages that were stored in a topic in one hour."""
+    """Statistics of the messages that were stored in a topic in one hour: the values of the model `InsightHour`."""
 
     hour_ms: int
     messages: int

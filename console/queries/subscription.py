@@ -42,7 +42,7 @@ class SubscriptionHead:
     acked_messages: int  # since the topic began, trimmed messages included, as in the next two
     acked_entries: int
     acked_bytes: int
-    version: int  # raised when an act, a seek or a trim moves the cursor
+    version: int  # raised by acts, seeks and other moves of the cursor, but not by clients' acks
     read_ledger: int | None
     read_entry: int | None
     consumers: int | None
@@ -78,7 +78,7 @@ class PendingRow:
     messages: int
     delivered_ms: int
     redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
-    deadline_ms: int | None  # when the broker takes the delivery back; None = the client decides when
+    deadline_ms: int | None  # when the broker takes the delivery back; None = it has no deadline
 
     @property
     def place(self) -> str:

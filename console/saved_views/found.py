@@ -28,7 +28,7 @@ class ViewRow:
     name: str
     path: str
     query: str
-    list_word: str  # "" = the list is gone
+    list_word: str  # "" = no list has this path any more
     owner: str
     is_own: bool
     is_shared: bool

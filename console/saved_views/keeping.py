@@ -63,7 +63,7 @@ def save_view(
 
 
 def rename_view(view: SavedView, name: str) -> None:
-    """Give a view another name. Raises ViewRefused if the user has a view of this list with that name."""
+    """Give a view another name. Raises ViewRefused if its owner already has a view of this list with that name."""
     with _alone(view.user_id):
         same = SavedView.objects.filter(user_id=view.user_id, path=view.path, name=name).exclude(pk=view.pk)
         if same.exists():

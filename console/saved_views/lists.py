@@ -21,7 +21,7 @@ from console.addresses import short_name
 
 __all__ = ["EVERYTHING_QUERY", "MOST_PATH", "MOST_QUERY", "SavedList", "filters_in", "list_at", "list_of"]
 
-MOST_PATH: Final = 1500  # characters, because an index contains the path
+MOST_PATH: Final = 1500  # characters; limited because an index contains the path
 MOST_QUERY: Final = 4000
 EVERYTHING_QUERY: Final = "view=all"  # shows the list without filters, instead of the default view
 

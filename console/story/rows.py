@@ -18,7 +18,7 @@ _ACKS: Final = frozenset((StoryEvent.ACKED, StoryEvent.PARTLY_ACKED))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryRow:
-    """One event of the entry, and perhaps of neighbouring entries, that happened between `at_ms` and `until_ms`."""
+    """Events of one kind between `at_ms` and `until_ms`, of the entry and perhaps of neighbouring entries."""
 
     id: int
     subscription_id: int

@@ -1,4 +1,4 @@
-"""The acts in the menu of a topic's page, in order. If an act is not possible now, its offer says why."""
+"""The acts in the menu of a topic's page, in order. An offer can say why its act is not possible now."""
 
 from __future__ import annotations
 

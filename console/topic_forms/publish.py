@@ -264,7 +264,10 @@ def _moment(time_ms: int) -> str:
 
 
 def _checked_value(value: str, encoding: str | None) -> str:
-    """Return the value, as base64 without white space. Raises ValidationError, and for JSON ValueError."""
+    """Return the value; if it is base64, without white space.
+
+    Raises ValidationError if it is too large or not base64, ValueError or RecursionError if it cannot be read as JSON.
+    """
     if encoding == "base64":
         value = "".join(value.split())
     # Base64 writes three bytes as four characters; the act checks the size of the decoded value.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["form_address", "refusal_in_form"]
 
-# The broker words its refusals for programs, which set parameters. An operator sees the labels of a form's fields.
+# The broker's refusals name parameters, such as force. A form shows the labels of its fields instead.
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
 _HOW_FAR: Final = ("shift", "back_time")  # values of a reset's `to` that the rewind form can give
 

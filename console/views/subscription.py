@@ -137,7 +137,7 @@ class _Reading:
 
     @cached_property
     def backlog_messages(self) -> int:
-        """Return the exact backlog: messages in the log minus those acked by the stored cursor."""
+        """Return the exact backlog: messages ever appended minus those that the stored cursor has acked."""
         return self.log.total_messages - self.head.acked_messages
 
     @cached_property

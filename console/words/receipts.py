@@ -43,7 +43,7 @@ _CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "disconnect": ("consumers_closed",),
     "unload": ("consumers_closed",),
 }
-"""The counts that acts of each kind change. Pages describe acts of other kinds in words."""
+"""The counts in receipts and tables, by kind of act. Pages describe acts of other kinds in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ TICKS_MISSED: Final = 5  # before beat or its worker counts as silent
 
 
 class Trouble(StrEnum):
-    """A problem. The page's own script detects the first two."""
+    """A problem. The page's own script can detect the first two."""
 
     CONSOLE = "console"
     DATABASE = "database"
@@ -49,7 +49,7 @@ class Signs:
     host: str | None  # of the broker, as are the next three
     pid: int | None
     seen_ms: int | None
-    stopped_ms: int | None  # None: the broker runs, or it was not stopped cleanly
+    stopped_ms: int | None  # None: the broker runs, was not stopped cleanly, or never ran
     beat_ms: int | None
     worker_ms: int | None
 

@@ -62,9 +62,9 @@ class TopicRow:
     updated_ms: int | None
     subscriptions: int
     consumers: int | None
-    message_rate_acked: float | None  # per second, all subscriptions
-    worst_subscription: str | None  # the one with the largest backlog on any partition; None = no backlog
-    state: int | None  # the worst state of its subscriptions; None = it has no durable subscription
+    message_rate_acked: float | None  # per second, all durable subscriptions
+    worst_subscription: str | None  # the one with the largest backlog on a partition; None = none is known
+    state: int | None  # the worst state of its durable subscriptions; None = none is known
     state_since_ms: int | None
 
 

@@ -226,7 +226,7 @@ class _LastLedger:
 
 
 def ends_of(topic_id: int) -> Ends:
-    """Read the end of the topic's log, or of each partition's log. Two queries."""
+    """Read the ends of the logs of a topic and of its partitions. Two queries."""
     last = fetch(_LastLedger, "log", "last_ledgers", {"topic_id": topic_id})
     ends = _ends_of_open(
         {row.ledger_id: row.segment_id for row in last if row.ledger_id is not None and row.is_open}

@@ -49,12 +49,12 @@ class NamespaceRow:
 
     @property
     def is_protected(self) -> bool:
-        """Whether every act in it needs a reason."""
+        """Whether applying a plan in it needs a reason."""
         return self.policies.get("protected") is True
 
     @property
     def needs_second_person(self) -> bool:
-        """Whether every act in it needs two users: one plans it, and another applies it."""
+        """Whether a plan in it needs two users: one makes it, and another applies it."""
         return self.policies.get("second_person") is True
 
 

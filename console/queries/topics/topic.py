@@ -1,4 +1,4 @@
-"""One topic: its numbers, subscriptions, producers and partitions."""
+"""One topic: its numbers, partitions, subscriptions and waiting pulls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TopicHead:
     last_append_ms: int | None  # 0 = never
     backlog_messages: int | None  # of the worst subscription, summed over partitions
     updated_ms: int | None
-    state: int | None  # the worst state of its or its partitions' durable subscriptions; None = it has none
+    state: int | None  # the worst state of its or its partitions' durable subscriptions; None = none is known
     state_since_ms: int | None
 
 
@@ -66,7 +66,7 @@ class PartitionRow:
     backlog_messages: int | None
     last_append_ms: int | None
     updated_ms: int | None
-    state: int | None  # the worst state of its durable subscriptions; None = it has none
+    state: int | None  # the worst state of its durable subscriptions; None = none is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

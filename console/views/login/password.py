@@ -18,9 +18,9 @@ __all__ = ["Login"]
 
 
 class Login(LoginView):
-    """Ask for name and password, then for the second factor. Users who lack a required one are sent to set it up.
+    """Ask for name and password, then for the second factor of users who have one.
 
-    A user who is already logged in is redirected.
+    Users who lack a required second factor are sent to set it up. A user who is already logged in is redirected.
     """
 
     template_name = "console/pages/login.html"

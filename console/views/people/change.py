@@ -28,7 +28,7 @@ __all__ = ["remove_user_factor", "set_user_active", "set_user_password", "set_us
 @post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Set the typed password. If none was typed, make one and show it on this page only."""
+    """Set the typed password. If none was typed, make one and show it once."""
     form = PasswordForm(request.POST)
     if not form.is_valid():
         return _invalid(request, rights, name, form)

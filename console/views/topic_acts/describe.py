@@ -20,7 +20,7 @@ __all__ = ["topic_act"]
 def topic_act(request: HttpRequest, rights: Rights, topic: str, act: str) -> HttpResponse:
     """Show the form, filled in from the query string, or plan the act. Answer 422 and 409 as `answer_form` does.
 
-    If the act is not possible on the topic, the page shows why instead.
+    If the act's offer says why it is not possible, the page shows that instead.
     """
     form_class = topic_forms.get(act)
     head = topic_head(topic)
