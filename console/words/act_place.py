@@ -14,9 +14,9 @@ from console.words.acts import OF_USERS
 if TYPE_CHECKING:
     from broker.acts.requests import ActView
 
-__all__ = ["ActPlace", "place_of"]
+__all__ = ["DELETING_SUBSCRIPTIONS", "ActPlace", "place_of"]
 
-_DELETING_SUBSCRIPTIONS: Final = frozenset(("delete_subscription", "unsubscribe", "expire_subscription"))
+DELETING_SUBSCRIPTIONS: Final = frozenset(("delete_subscription", "unsubscribe", "expire_subscription"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def place_of(act: ActView) -> ActPlace:
         return ActPlace(name=_("the topics"), url=reverse("console:topics"))
     if act.kind == "create_subscription" and is_applied:
         return ActPlace(name=made, url=subscription_url(act.topic, made))
-    if act.subscription and not (act.kind in _DELETING_SUBSCRIPTIONS and is_applied):
+    if act.subscription and not (act.kind in DELETING_SUBSCRIPTIONS and is_applied):
         return ActPlace(name=act.subscription, url=subscription_url(act.topic, act.subscription))
     tab = "?tab=bookmarks" if act.kind in ("create_bookmark", "delete_bookmark") else ""
     return ActPlace(name=short_name(act.topic), url=topic_url(act.topic) + tab)

@@ -70,7 +70,7 @@ FROM vela_topic t
 JOIN unnest(%(topics)s::bigint[], %(messages)s::bigint[], %(bytes)s::bigint[]) AS e(topic_id, messages, bytes)
     ON e.topic_id = t.id
 LEFT JOIN vela_compaction c ON c.topic_id = t.id
-WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
+WHERE t.partitions = 0 AND (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s)
 ORDER BY t.partition
 
 -- name: schema

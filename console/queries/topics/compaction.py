@@ -34,5 +34,5 @@ class CompactionRow:
 
 
 def compactions(topic_id: int, ends: Ends) -> list[CompactionRow]:
-    """Return the compaction of a topic and of each of its partitions, by index. One query."""
+    """Return the compaction of a topic, or of each of its partitions by index. One query."""
     return fetch(CompactionRow, "topic", "compactions", {"topic_id": topic_id, **asdict(ends)})

@@ -25,6 +25,7 @@ from console.queries.chrome import chrome
 from console.queries.people.users import others_with
 from console.topic_forms.refused import form_address, refusal_in_form
 from console.views.post_only import post_only
+from console.words.act_place import DELETING_SUBSCRIPTIONS
 from console.words.numerals import in_utc
 from console.words.same_act import same_act
 
@@ -166,7 +167,8 @@ def _past(view: ActView) -> str:
     For an act on several partitions of a subscription, this is the topic's page: a subscription's past is stored only
     for each partition.
     """
-    if view.finished_at is None or "://" not in view.topic or view.kind.startswith("delete_"):
+    is_deletion = view.kind.startswith("delete_") or view.kind in DELETING_SUBSCRIPTIONS
+    if view.finished_at is None or "://" not in view.topic or is_deletion:
         return ""
     subscription = "" if (view.result or {}).get("partitions") else view.subscription
     return f"{past_url(view.topic, subscription)}?at={in_utc(int(view.finished_at.timestamp() * 1000))}"

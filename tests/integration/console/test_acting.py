@@ -379,12 +379,14 @@ def test_an_act_that_deleted_its_subscription_leads_back_to_the_topic(
     kind: str, operator: Client, broker: FakeActs
 ) -> None:
     operator.post(f"{BILLING}/act/clear")
+    act = broker.acts[1]
     broker.acts[1] = replace(
-        broker.acts[1], kind=kind, state="applied", finished_at=broker.acts[1].created_at
+        act, kind=kind, state="applied", finished_at=act.created_at, result={"words": []}
     )
     page = operator.get("/acts/1").content.decode()
     assert f'href="{BILLING.partition("/s/")[0]}">Back to orders' in page
     assert f'href="{BILLING}"' not in page
+    assert "/past?at=" not in page
 
 
 def test_a_viewer_may_not_act(looker: Client, operator: Client, broker: FakeActs) -> None:

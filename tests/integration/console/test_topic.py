@@ -112,6 +112,7 @@ def test_each_partition_has_its_own_compaction(operator: Client, db: None) -> No
     compacted(partitions[1], state="RUNNING", generation=0)
     words = text_of(operator.get("/t/persistent/public/default/dates?tab=compaction"))
     assert "dates-partition-0 ○ not run" in words
+    assert "dates ○" not in words
     assert "dates-partition-1 Delete" in words
     assert "running" in words
 
