@@ -69,7 +69,10 @@ class PullReader:
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
-        """Read from `ask.offset`, which must be within `bounds`, before the end. Raises BrokerError, psycopg.Error."""
+        """Read from `ask.offset`, which must be at least the first of `bounds` and below the second.
+
+        Raises BrokerError, psycopg.Error.
+        """
         position = await self._place(topic, ask.offset)
         entries = _cached(topic, position, ask.max_messages) or await topic.reader.read_ahead(position)
         return self.answer(topic, ask, entries)
@@ -137,7 +140,7 @@ class PullReader:
         )
 
     def messages(self, entry: StoredEntry) -> list[Message] | None:
-        """Return the messages of an entry, or None if they are unreadable. A marker has no messages."""
+        """Return the messages of an entry: None if they are unreadable, [] for a marker."""
         position = Position(entry.ledger_id, entry.entry_id)
         if position in self._decoded:
             return self._decoded[position]

@@ -29,7 +29,7 @@ class Reading:
     backlog_before: int | None  # None = unknown, here and below
     backlog: int | None
     backlog_most: int | None
-    stored_bytes: int | None  # None for a subscription too
+    stored_bytes: int | None  # also None for a subscription
     # Counts of acks by latency, as in vela.wire.latency_counts. None for a topic, and if nothing was acked.
     ack_latencies: Sequence[int] | None
 
@@ -87,9 +87,10 @@ def steps(
     """Return every step of the frame, oldest first.
 
     Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
-    without a point keeps the backlog and size of the step before, and its rates are 0. These steps are unknown:
+    without a point in `own` keeps the backlog and size of the step before, and its other rates are 0. These steps are
+    unknown:
 
-    - those that begin at `known_until_ms` or later; the rates of a step that contains this time end at it;
+    - those that begin at `known_until_ms` or later; a step that contains this time has the rates of the part before it;
     - those without a point that end at or before `known_from_ms`: nothing existed yet, or the points are deleted;
     - those that overlap an `unread` time; the steps after it do not keep the backlog and size from before it.
     """

@@ -51,7 +51,7 @@ class PolicyField:
     kind: type[bool | int | StrEnum]
     says: str  # what the policy does, in words
     unit: PolicyUnit  # of a number policy
-    least: int  # lowest and highest value of a number policy
+    least: int  # the lowest value of a number policy; `most` is the highest
     most: int
     named: Mapping[int, str]  # numbers with a meaning of their own, such as 0 for never
     levels: frozenset[PolicyLevel]  # where it may be set

@@ -27,8 +27,8 @@ class Growth:
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
     """Add partitions until a topic has `partitions` of them. New partitions get the existing ones' subscriptions.
 
-    Return None if there is no such topic. A topic that has enough partitions, or none at all, does not change. Raises
-    InvalidTopicName if the names of the new partitions are too long. Safe to repeat.
+    Return None if there is no such topic. A topic that has enough partitions, or is not partitioned, does not change.
+    Raises InvalidTopicName if the names of the new partitions are too long. Safe to repeat.
     """
     async with connection.transaction():
         cursor = await connection.execute(query("partitions", "lock_parent"), (name.full,))

@@ -37,7 +37,7 @@ class MovePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedPart:
-    """One partition's part of an act that is stored."""
+    """One partition's part of a stored act."""
 
     act_id: int  # of this part; the whole act has another id
     recorded: AckOverlay  # the overlay that records acks for an undo

@@ -52,7 +52,7 @@ _PLAIN_SEND: Final = re.compile(
 )
 _SEND_SIZE_AT: Final = 3
 _PRODUCER_ID_AT: Final = 5
-_new: Final = tuple.__new__  # 0.2 µs less than through the named tuple's constructor
+_new: Final = tuple.__new__  # 0.2 µs faster than the named tuple's constructor
 
 HAVE_SLICES: Final = frozenset({_ACK, pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES})
 """The commands that `decode_slices` accepts."""
