@@ -15,7 +15,7 @@ from console.words.acts import OF_USERS
 
 __all__ = ["COLUMNS", "MOST_WRITTEN_BYTES", "export_acts"]
 
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # bounded: a slow client's unread data waits in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # because a slow client's unread data waits in memory
 PAGE_ACTS: Final = 500
 COLUMNS: Final = (
     "act",
@@ -46,10 +46,10 @@ _ALSO_BY_THEMSELVES: Final = frozenset(("set_password", "remove_second_factor"))
 
 
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
-    """Return the pieces of a file with the acts, newest first. The file ends after the act that reaches 256 MiB.
+    """Yield the pieces of a file with the acts, newest first. The file ends after the act that reaches 256 MiB.
 
-    The last line says why the file ends. An empty piece follows each page of acts, so that the caller can stop in
-    between. One query per page.
+    The last line says why the file ends. An empty piece follows each page of acts, so that the caller can stop
+    between pages. One query per page.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)
@@ -103,7 +103,7 @@ def _document(row: ActRow) -> dict[str, Any]:
 
 
 def _role(row: ActRow) -> str:
-    """Return the role that the act required; empty if the console does not offer it, or if it takes no role.
+    """Return the role that the act required. Empty if it required none, or if the console does not offer such acts.
 
     Users need no role to change their own password or second factor.
     """

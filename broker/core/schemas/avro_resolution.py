@@ -23,8 +23,8 @@ _PROMOTIONS: Final = {  # written → also readable as
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
-_MOST_COMPARISONS: Final = 50_000  # of types and fields of two definitions; they take about 0.3 s
-_MOST_NAME: Final = 100  # characters of each field's name in a reason, which names all fields on the path
+_MOST_COMPARISONS: Final = 50_000  # of a type or a field with another; this many take about 0.3 s
+_MOST_NAME: Final = 100  # characters; a reason names every field on the path, each cut to this length
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # comparing this many symbols takes as long as comparing two types
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
@@ -94,9 +94,10 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 
 def _collect(definition: Definition, schema: AvroType, namespace: str, depth: int) -> AvroType:
-    """Add the schema's named types to the definition. Return the schema with full names in references.
+    """Add the schema's named types to the definition. Return the schema.
 
-    May change the schema in place. Raises IncompatibleSchema if the definition is not valid.
+    References to types of the enclosing namespace become full names. May change the schema in place. Raises
+    IncompatibleSchema if the definition is not valid.
     """
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # with this many unsent bytes, the socket is not writable
-# Between two looks at the clock, handle this many frames that arrived whole, or this many steps of Autobahn's parser.
-# Each takes a few µs. A step reads the head of a frame, or the part of its payload that has arrived.
+# Look at the clock after this many frames that arrived whole, or after this many steps of Autobahn's parser. Each takes
+# a few µs. A step reads the head of a frame, or the part of its payload that has arrived.
 FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # limit on other paths than these; 1,000 acks take a tenth of it
-ENVELOPE_BYTES: Final = 64 * 1024  # for the parts of a JSON message beside its payload, such as properties
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # on all other paths; 1,000 acks take less than a tenth of it
+ENVELOPE_BYTES: Final = 64 * 1024  # for everything in a JSON message except its payload, such as properties
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")
@@ -92,7 +92,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     # -- the handshake -------------------------------------------------------------------------------------------
 
     def onConnect(self, request: Any) -> Any:  # noqa: N802 - Autobahn's name
-        """Take over the transport's flow control from the HTTP connection, and set the path's limit on messages."""
+        """Take over the transport's flow control from the HTTP connection, and limit the size of messages."""
         self.transport.unregisterProducer()
         self.transport.registerProducer(_Producer(self), True)
         limit = self._message_limit(request.path.encode("ascii"))
@@ -227,7 +227,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.message_data += payload
 
     def onMessageEnd(self) -> None:  # noqa: N802 - Autobahn's name
-        """Do what Autobahn does, but call no event listeners: they would take most of the time."""
+        """Do what Autobahn does, but fire no event: nothing listens for it, and firing takes 4 µs."""
         if self.message_data is not None and not self.failedByMe:
             self.onMessage(bytes(self.message_data), self.message_is_binary)
         self.message_data = None
@@ -285,7 +285,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._continue()
 
     def check_timeouts(self) -> None:
-        """Ping as Daphne does, unless the broker reads nothing from the peer now, or an earlier ping has no answer.
+        """Ping and limit the handshake's time as Daphne does, except while reading is paused or a ping has no answer.
 
         A second ping would make Autobahn forget the timer of the first. No pong could then stop that timer, and it
         would drop a peer that was slow once.
@@ -353,7 +353,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return bool(self.state == self.STATE_OPEN)
 
     def is_writable(self) -> bool:
-        """Return False after HIGH_WATER_BYTES were unsent, until everything is sent or the peer is gone."""
+        """Return False once HIGH_WATER_BYTES are unsent, until everything is sent or the peer is gone."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:
@@ -381,11 +381,14 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer. If the broker reads, and no message or pong arrives in time, drop it and return False."""
+        """Ping the peer. If neither a message nor a pong arrives in time, drop the connection and return False.
+
+        While the broker does not read from the peer, return True.
+        """
         if not self.is_connected():
             return False
         if not self._is_heard():
-            return True  # the broker does not read from the peer now, so it would not see an answer
+            return True  # the broker would not see an answer
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.append(answer)
         self.sendPing(b"alive?")

@@ -59,7 +59,7 @@ class Found:
 
     subscription: Subscription  # as it was in memory when the message was found
     position: Position
-    # The bitset to ack this message with: the other members of its batch, which it does not ack. None = ack the entry.
+    # Acks only this message of its batch: the bitset has a 1 for each other message. None = ack the whole entry.
     without: int | None
     message: Message
     target: str  # full topic name
@@ -100,8 +100,8 @@ async def scan(
     """Yield the matching messages up to `through`, in order, from at most `entries` entries.
 
     `current` returns the subscription, loaded if necessary: its topic may be unloaded while the caller sends messages,
-    and only the subscription in memory knows which messages are acked or in flight. Raises GapInLog if a stored entry
-    is missing, and the errors of `current`.
+    and only the subscription in memory knows which messages are acked or in flight. Raises GapInLog if an entry is
+    missing that was not trimmed, and the errors of `current`.
     """
     subscription = await current()
     position = subscription.cursor.read_from()

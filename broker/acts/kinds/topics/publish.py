@@ -1,7 +1,7 @@
 """Publish one message to a topic, for an operator.
 
-Only the broker that owns a topic writes its log, so publishing is an act. The act's row has the message until the act
-is finished. The plan shows the payload's digest, and the result the message's id.
+Only the broker that owns a topic writes its log, so publishing is an act, which that broker applies. The act's row has
+the message until the act is finished. The plan shows the payload's digest, and the result the message's id.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Target:
 
 
 class Publish(ActKind[NewMessage]):
-    """Publish one message, by a producer whose name contains the act's id."""
+    """Publish one message, with a producer whose name contains the act's id."""
 
     name = "publish"
     summary = "Publish one message to a topic. The act log keeps its digest and its id."
