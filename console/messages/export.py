@@ -18,7 +18,7 @@ from console.queries.topics.topic import TopicHead
 __all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "export"]
 
 MOST_EXPORTED: Final = 10_000  # messages
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # bounded: a slow client's unread data waits in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # because a slow client's unread data waits in memory
 
 _METADATA: Final = (
     "id",

@@ -29,7 +29,7 @@ _WHY_LEFT: Final = {
     "redriving": "another redrive is publishing them",
     "no_origin": f"no property {_ORIGIN}, or it is not a topic name; name a target topic for them",
     "redriven_enough": "redriven too often already",
-    "unreadable": "corrupt, or encrypted by the producer",
+    "unreadable": "corrupt, encrypted, in chunks, or not to be decompressed",
     "to_itself": "the target is this topic itself",
     "unplanned": "the target is in a namespace that the plan did not name, so plan again to redrive them",
 }
