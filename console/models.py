@@ -21,7 +21,7 @@ class Role(models.IntegerChoices):
 
     @property
     def word(self) -> str:
-        """The role as commands, addresses and the act log write it. Pages show `label`."""
+        """The role as commands, forms, settings and the act log write it. Pages show `label`."""
         return self.name.lower()
 
 
@@ -31,7 +31,7 @@ class Grant(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     role = models.SmallIntegerField(choices=Role)
     pattern = models.TextField()
-    # Given by a group at the login server. Each login sets these grants again.
+    # True if a group at the login server gives this grant. Each login sets such grants again.
     from_login = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -60,13 +60,16 @@ class Preferences(models.Model):
 
 
 class SavedView(models.Model):
-    """The filters of a list under a name. A view gives no rights: the list leaves out rows that a user may not see."""
+    """The filters of a list, saved under a name.
+
+    A view gives no rights: the list leaves out rows that a user may not see.
+    """
 
     # The first constraint below serves as this column's index.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)
     path = models.TextField()  # of the list
     name = models.TextField()
-    query = models.TextField()  # filters and order, without the place where a page begins
+    query = models.TextField()  # filters and sort order, but not the page of the list
     # Patterns of namespaces, separated by spaces. Operators in all of them see the view. Empty: only its owner sees it.
     shared_in = models.TextField(default="")
     is_default = models.BooleanField(default=False)  # opened when its owner opens the list without filters
@@ -117,7 +120,7 @@ class SecondFactor(models.Model):
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="second_factor"
     )
     secret = models.TextField()  # encrypted
-    last_step = models.BigIntegerField()  # time step of the last accepted code: no code counts twice
+    last_step = models.BigIntegerField()  # time step of the last accepted code: no code is accepted twice
     recovery_codes = models.JSONField()  # the SHA-256 of each unused code
     created_at = models.DateTimeField(auto_now_add=True)
 

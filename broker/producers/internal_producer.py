@@ -88,11 +88,12 @@ class InternalProducer:
     ) -> InternalProducer:
         """Attach to the topic.
 
-        `create_topic` creates a missing topic. `initial_subscription` is created if it is missing, also on a topic that
-        exists already, but not on a non-persistent one; it begins at the oldest stored message.
+        `create_topic` creates a missing topic. `initial_subscription` is created if it is missing, even if the topic
+        exists already. It begins at the oldest stored message. A non-persistent topic ignores it.
 
-        `name` must be unique on the topic. Raises BrokerError as `partition_count` and `open_producer` do. After a
-        retriable error, each of these is first tried again for `reopen_s`, in seconds. Safe to cancel.
+        `name` must be unique on the topic. Retriable errors of the broker's `partition_count` and `open_producer` are
+        retried for up to `reopen_s` seconds. Raises BrokerError if that does not help, and at once for any other error.
+        Safe to cancel.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await _repeated(
@@ -130,8 +131,8 @@ class InternalProducer:
         """Append one entry and wait until it is durable. `data` must begin with the checksum magic.
 
         Waits while `max_pending` sends have no receipt, and up to `reopen_s` while the topic is moving. Raises
-        SendOutcomeUnknown if the topic was closed before it answered, and any other BrokerError if the entry is known
-        not to be stored. A cancelled send may be stored.
+        SendOutcomeUnknown if the producer was closed or detached before the topic answered, and any other BrokerError
+        if the entry is known not to be stored. A cancelled send may be stored.
         """
         async with self._room:
             return await self._lane(key_hash).send(
@@ -250,7 +251,7 @@ class _Lane(AwaitedSends):
         self._is_closed = False
 
     async def opened(self) -> OpenedProducer:
-        """Return the producer and open it if necessary. Callers get it in the order in which they asked.
+        """Open the producer if necessary, and return it. Callers get it in the order in which they asked.
 
         If it cannot be opened, all callers that waited get the error, so that they do not wait for `reopen_s` one after
         the other.

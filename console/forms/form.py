@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ActForm", "posted"]
 
-_FILLED_IN: Final = "address"  # the value of `plan` if a cure's button sent the form
+# A cure is a remedy that a diagnosis proposes. Its button posts `plan=address`, with the form's values in the query
+# string.
+_FILLED_IN: Final = "address"
 
 
 class ActForm(forms.Form):
@@ -39,7 +41,7 @@ class ActForm(forms.Form):
     ) -> None:
         """`topic` is the full name of the topic that the act is about; `is_partitioned` says whether it has partitions.
 
-        Both say how the form reads a message id of three numbers. `options` are those of Django's forms.
+        Both decide how the form reads a message id of three numbers. `options` are those of Django's forms.
         """
         super().__init__(data, **options)
         self._topic = topic
@@ -47,7 +49,10 @@ class ActForm(forms.Form):
 
     @classmethod
     def is_on_one_partition(cls) -> bool:
-        """Return whether the act takes only one partition: it needs order, or the broker refuses several."""
+        """Return whether the act takes only one partition: it needs order, or the broker refuses several.
+
+        For forms of acts on a subscription only.
+        """
         return cls.needs_order or not KINDS[cls.kind].takes_partitions
 
     def message_id(self, text: str) -> str:
@@ -60,5 +65,5 @@ class ActForm(forms.Form):
 
 
 def posted(request: HttpRequest) -> QueryDict:
-    """Return the values of a form that was sent. The button of a cure sends them in the address, not in the body."""
+    """Return the values of a form that was sent: in the query string by the button of a cure, else in the body."""
     return request.GET if request.POST.get("plan") == _FILLED_IN else request.POST

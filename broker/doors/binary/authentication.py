@@ -35,7 +35,7 @@ _MOST_LOOKS: Final = 600
 
 
 class ConnectionAuthentication:
-    """Unlocks the guard of one connection.
+    """Authenticates the client of one connection and gives its principal to the guard.
 
     When the credentials expire, asks the client for new ones. Closes the connection if the client cannot send them,
     does not send them in time, or is refused.
@@ -168,8 +168,8 @@ class ConnectionAuthentication:
     def _refresh_missing(self) -> None:
         if not self._peer.gate.is_open and self._looks < _MOST_LOOKS:
             self._looks += 1
-            # The client's answer may be among the bytes that the broker does not read, for example because the database
-            # is away.
+            # The client's answer may be among the bytes that the broker has not read yet, for example because it cannot
+            # reach the database.
             self._refresh = self._call_later(_LOOK_AGAIN_S, self._refresh_missing)
             return
         waited_s = REFRESH_TIMEOUT_S + self._looks * _LOOK_AGAIN_S

@@ -24,7 +24,9 @@ _GRACE_S: Final = 5.0
 
 
 class JobProcess:
-    """Starts the job in a process group that Java and Spark's Python processes join, and ends the whole group.
+    """Starts the job in a new process group, which includes Java, and ends the whole group.
+
+    Spark's Python processes are in a group of their own, and end when Java does.
 
     The request goes through standard input, not through arguments or the environment, because it contains the
     password of the database. Standard input then stays open, so that the job ends if this process dies.

@@ -34,7 +34,8 @@ _MAGIC: Final = (
 _TOO_LARGE: Final = gettext_noop("the payload unpacks to more than {size}, so it is shown packed")
 _LZMA_MEMORY_BYTES: Final = 64 * 1024 * 1024
 _PIECE_BYTES: Final = 4096
-# What may follow a member: the end of the data or, except in zlib, another member. Zeros are padding in gzip and xz.
+# A member is one complete compressed stream. After it, the data ends or, except in zlib, another member follows. In
+# gzip and xz, zeros may come first, as padding.
 _AFTER_GZIP: Final = re.compile(rb"\0*(?=\x1f\x8b\x08|\Z)")
 _AFTER_BZIP2: Final = re.compile(rb"(?=BZh|\Z)")
 _AFTER_XZ: Final = re.compile(rb"\0*(?=\xfd7zXZ\0|\Z)")
@@ -66,7 +67,7 @@ def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
 
 
 def _inflated(data: bytes, most_bytes: int) -> bytes:
-    # With 32, the header says whether it is gzip or zlib.
+    # 32 makes zlib read both formats: the header shows which one it is.
     following = _AFTER_GZIP if data.startswith(b"\x1f") else _AFTER_ZLIB
     return _whole(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), following, data, most_bytes)
 
@@ -84,7 +85,8 @@ def _whole(
 ) -> bytes:
     """Unpack one member after another, up to `most_bytes`. `following` matches what may come after a member.
 
-    The decompressor gets small pieces, because it copies the bytes of its piece that come after a member.
+    The decompressor gets small pieces, because at the end of each member it copies the rest of its piece. If it got all
+    data at once, many small members would take quadratic time.
     """
     out = bytearray()
     at = 0

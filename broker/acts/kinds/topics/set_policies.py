@@ -64,7 +64,7 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """A change of policies. The plan records the old and new ones; apply is refused if the old ones have changed."""
+    """A change of policies. The plan records the old and the new ones; applying it fails if others are set by then."""
 
     no_undo = "to undo it, set the earlier policies"
 
@@ -131,7 +131,7 @@ class _SetPolicies(ActKind[Any]):
 
 
 class SetNamespacePolicies(_SetPolicies):
-    """Set policies for all topics of a namespace that do not set their own."""
+    """Set policies of a namespace. They apply to each of its topics that does not set the same policy itself."""
 
     name = "set_namespace_policies"
     summary = "Set or unset policies of a namespace."
@@ -178,7 +178,7 @@ def _is_stricter(before: int, after: int) -> bool:
 
 
 def _warnings(before: Policies, after: Policies) -> list[str]:
-    """Return warnings: what the change may delete, and whether each act needs a second user from then on."""
+    """Return warnings about data that the change may delete or skip, and about acts that will need a second user."""
     notes = []
     if _is_stricter(before.retention_ms, after.retention_ms) or _is_stricter(
         before.retention_bytes, after.retention_bytes
