@@ -202,7 +202,7 @@ class _Runner:
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # the worker is stopping: it cancelled this task, not just something that the function awaited
+                raise  # the worker stops. Otherwise the function awaited something that was cancelled
             logger.exception(
                 "%s: the call failed, and message %s will be delivered again",
                 handler.name,

@@ -1,14 +1,14 @@
 """Group commit: one statement stores the ready sends of many topics. Receipts follow after COMMIT, in send order.
 
 While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once, without waiting for a
-timer. At most one commit is in flight per topic, so receipts cannot overtake each other. With two lanes, the server's
-fsync of one statement overlaps with the next statement. A third lane follows a busy topic: it copies the topic's next
-rows during a commit, and commits them afterwards. Without this lane, a single busy topic would leave the server idle
-while its commits are synced and answered.
+timer. At most one commit is in flight per topic, so receipts cannot overtake each other. A lane is one connection to
+PostgreSQL. With two lanes, PostgreSQL syncs one commit while it executes the next statement. A third lane follows a
+busy topic: it copies the topic's next rows during a commit, and commits them afterwards. Without this lane, PostgreSQL
+would be idle while it syncs and answers the commits of a single busy topic.
 
-No failure leaves an open log with a batch in flight. After an unknown outcome the writer advances the epochs and reads
-the log. If sends cannot be stored, the writer refuses them, and their producers are closed so that the clients send
-again.
+After any failure, each open log has no batch in flight. If the writer does not know whether a commit succeeded, it
+advances the owner epochs of the logs, so that the old statement can change nothing more, and reads what was stored. If
+sends cannot be stored, the writer refuses them, and their producers are closed so that the clients send again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["Writer"]
 
 logger = logging.getLogger(__name__)
 
-MAX_ROLLS = 1000  # the number of topics whose next ledgers one statement may open
+MAX_ROLLS = 1000  # one statement opens the next ledgers of at most this many topics
 
 
 class Writer:
@@ -198,7 +198,8 @@ class Writer:
             await self._store(lane, batches)
         except Exception:
             logger.exception(
-                "%s: settling a failed append failed; the broker closes the logs it concerns", lane.name
+                "%s: an append failed, and so did the recovery from it; the broker closes the topics in it",
+                lane.name,
             )
             for each in _in_flight(batches):
                 each.fence("an internal error left the outcome of an append unknown; see the broker's log")
@@ -288,7 +289,7 @@ class Writer:
     async def _store_one_by_one(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
-        """Refuse a single batch. Store several one by one, so that a failure affects only the topic that causes it."""
+        """Refuse the batch if there is only one. Store several one by one, so that a failure affects only its topic."""
         if len(batches) == 1:
             self._refuse(next(iter(batches)), error)
             return
@@ -318,7 +319,7 @@ class Writer:
         await lane.close()
         unknown = _in_flight(batches)
         for log in unknown:
-            log.take_back_following()  # the epochs can be advanced only after the transaction of that batch ends
+            log.take_back_following()  # the epochs can be advanced only after the following batch's transaction ends
         kept = await self._epochs.advance_or_fence({log: log.owner_epoch for log in unknown})
         missing: dict[TopicLog, AppendBatch] = {}
         for log, batch in unknown.items():
@@ -355,5 +356,5 @@ class Writer:
 
 
 def _in_flight(batches: dict[TopicLog, AppendBatch]) -> dict[TopicLog, AppendBatch]:
-    """Return the batches that are still in flight. Instead of its batch, a log may have a newer one in flight."""
+    """Return the batches that are still in flight, without those of logs that are closed or have a newer one."""
     return {log: batch for log, batch in batches.items() if log.is_open and log.in_flight is batch}

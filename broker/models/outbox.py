@@ -13,7 +13,7 @@ class Outbox(models.Model):
     The table has no foreign key, so that publishing a message locks no other row of Vela.
     """
 
-    topic = models.TextField()  # full name; a row that other code inserted may have a short name
+    topic = models.TextField()  # full name, or a short name if a project inserted the row itself
     key_hash = models.IntegerField(null=True)
     deliver_at_ms = models.BigIntegerField()  # 0 = at once
     data = models.BinaryField()  # the entry, ready for the log

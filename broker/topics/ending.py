@@ -1,4 +1,4 @@
-"""Terminate, unload and delete topics: for acts (docs/reference/acts.md), and for upkeep if no client uses a topic."""
+"""Terminate, unload and delete topics. Acts do that (docs/reference/acts.md), and upkeep for topics without clients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DeleteFigures:
 
     @property
     def subscription_count(self) -> int:
-        """Return the number of subscriptions. One that several partitions have counts once."""
+        """Return the number of subscriptions. A subscription on several partitions counts once."""
         return len({name for _, name in self.subscriptions})
 
 
@@ -60,7 +60,7 @@ class _Found:
 
 
 class Endings:
-    """Ends topics of this process. While a topic is unloaded or deleted, requests for it wait."""
+    """Terminates, unloads and deletes topics. While a topic is unloaded or deleted, requests for it wait."""
 
     def __init__(
         self,
@@ -150,8 +150,9 @@ class Endings:
         Raises TopicBusy and changes nothing while clients are connected, or if the topic has subscriptions and
         `with_subscriptions` is False. With `force` it closes the clients and deletes the subscriptions instead. Also
         raises TopicBusy if `only_if` returns False for the topic or a partition that is in memory; `only_if` is called
-        while new requests for the topic wait. Raises NotAllowed for a partition, TopicNotFound, psycopg.Error, and
-        TopicFenced; after TopicFenced the topic is intact, and its clients reconnect. Not safe to cancel.
+        while new requests for the topic wait. Raises NotAllowed for the name of a partition. Also raises
+        TopicNotFound, psycopg.Error, and TopicFenced: then the topic is intact, and its clients reconnect. Not safe to
+        cancel.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]

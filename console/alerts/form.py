@@ -37,7 +37,7 @@ _LIMIT_EXAMPLES: Final = {"messages": "10000", "per second": "10", "ms": "15m", 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PLACE: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
 _LONGEST_MS: Final = 30 * 24 * 3600 * 1000
-_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # counts of letters per minute are kept at least this long
+_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # counts of dead letters per minute are kept at least this long
 _LARGEST: Final = 2**62
 _MOST_STARS: Final = 4
 

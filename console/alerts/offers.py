@@ -1,4 +1,4 @@
-"""The rules that a page offers for its topic or subscription: links to the form, with its fields filled in."""
+"""Links on the page of a topic or subscription. Each opens the form of a new alert rule with its fields filled in."""
 
 from __future__ import annotations
 

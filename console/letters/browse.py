@@ -48,7 +48,7 @@ class FoundLetters:
     """The result of one search in a dead-letter topic."""
 
     groups: Sequence[Group]
-    others: int  # letters in further groups
+    others: int  # letters in no group of `groups`, which has only the largest
     rows: Sequence[LetterRow]  # the oldest ones
     looked: Looked
     stored: int  # entries that the search would look at without its bounds

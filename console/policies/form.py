@@ -52,7 +52,7 @@ class PolicyForm(forms.Form):
             raise ValidationError(_("Nothing changes: every value is as it was."))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the policies that the act sets and unsets. Call it only for a form without errors."""
+        """Return the parameters of the act that changes the policies. Call it only for a form without errors."""
         given = self._given()
         changed = {
             name: text for name, text in given.items() if text and not self._policies[name].is_own(text)

@@ -11,7 +11,7 @@ from broker.acts.kinds.parameters import ActInvalid
 __all__ = ["MOST_PARTS", "PARTITIONS", "PARTITIONS_SCHEMA", "chosen_partitions"]
 
 PARTITIONS: Final = "partitions"
-MOST_PARTS: Final = 1000  # in one act: the act's row contains the plan of each partition
+MOST_PARTS: Final = 1000  # the most partitions of one act, whose row contains the plan of each
 _MOST_NAMED: Final = 10_000  # repeated ranges count too, so that no request keeps the broker busy for seconds
 PARTITIONS_SCHEMA: Final = {
     "type": "string",
@@ -23,7 +23,7 @@ _SHAPE: Final = re.compile(r"\s*[0-9]{1,5}(\s*-\s*[0-9]{1,5})?\s*(,\s*[0-9]{1,5}
 def chosen_partitions(raw: Mapping[str, Any]) -> tuple[int, ...] | None:
     """Return the partitions that an act's parameters name, in ascending order; None if they name none.
 
-    Raises ActInvalid if the text is malformed or names too many partitions.
+    Raises ActInvalid if the text is malformed or names more than 10,000.
     """
     text = raw.get(PARTITIONS)
     if text is None:

@@ -35,7 +35,7 @@ class Progress:
 
     highest: int = -1  # highest sequence id of a whole message, -1 = none
     chunk_sequence: int = -1  # sequence id of the latest large message, -1 = none
-    chunk_id: int = -1  # of the latest chunk of that message, except its last chunk
+    chunk_id: int = -1  # the latest one of that message, not counting the chunk that completes it
 
     def covers(self, mark: Mark) -> bool:
         """Return whether the whole entry is at or below this progress.
@@ -63,7 +63,7 @@ class Progress:
 
 
 class DuplicateFilter:
-    """Deduplication of one topic. A pushed entry is stored or being stored."""
+    """Deduplication of one topic. An entry that is stored or being stored is called pushed."""
 
     def __init__(self) -> None:
         self._pushed: dict[str, Progress] = {}

@@ -25,10 +25,11 @@ _SIZES: Final = {
     SchemaType.TIMESTAMP: 8,
 }
 _MOST_DEPTH: Final = 100
-# Comparisons of a value and its parts with types; they take at most 0.25 s. Recursive unions could need any number.
+# Comparisons of a value, or of one of its parts, with a type. They take at most 0.25 s; a recursive union could need
+# any number of them.
 _MOST_COMPARISONS: Final = 30_000
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # looking through this many symbols takes as long as a comparison
-# Characters of a field's name in an error. The path of each value inside the field has them too.
+# Characters of a field's name in an error, which repeats the name for every value inside the field.
 _MOST_NAME: Final = 100
 _INT_BITS: Final = {"int": 31, "long": 63}
 
@@ -51,7 +52,7 @@ def check_payload(schema: SchemaDefinition, data: bytes) -> None:
             raise IncompatibleSchema(f"it is not UTF-8 at byte {error.start}") from None
     elif (size := _SIZES.get(schema.type)) is not None:
         if len(data) != size:
-            raise IncompatibleSchema(f"it has {len(data)} bytes, and a value has {size}")
+            raise IncompatibleSchema(f"it has {len(data)} bytes, but a value of the schema has {size}")
     elif schema.type is SchemaType.JSON:
         _check_json(schema.data, data)
 

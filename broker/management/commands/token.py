@@ -32,9 +32,9 @@ class Command(BaseCommand):
         create.add_argument("role", help="what the token proves; permissions are granted to roles")
         create.add_argument("--expires", default="30d", metavar="LENGTH", help="30d (default), 12h, never")
         create.add_argument("--private-key", type=Path, metavar="FILE", help="sign with this RSA or EC key")
-        actions.add_parser("list", help="list the tokens that were created here or revoked")
+        actions.add_parser("list", help="list the tokens that were made here, and all that were revoked")
         revoke = actions.add_parser("revoke", help="refuse a token from now on, and close its connections")
-        revoke.add_argument("id", help="the token's id, which `token list` shows: its claim jti")
+        revoke.add_argument("id", help="the token's id (its claim jti), as `token list` shows it")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         if options["action"] == "create":
@@ -60,7 +60,7 @@ class Command(BaseCommand):
         except (access.NoSigningKey, NotAllowed, SettingInvalid, InvalidQuantity) as error:
             raise CommandError(str(error)) from None
         end = "never expires" if created.expires_at is None else f"expires {_time(created.expires_at)}"
-        self.stderr.write(f"token {created.id} of {role} {end}; it is shown only now")
+        self.stderr.write(f"token {created.id} of {role} {end}; copy it now: it is not shown again")
         self.stdout.write(created.token)
 
 

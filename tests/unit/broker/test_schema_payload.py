@@ -106,7 +106,7 @@ def test_values_of_primitive_types_are_checked() -> None:
         check_payload(text, b"caf\xe9")
     number = SchemaDefinition(type=SchemaType.INT64, data=b"")
     check_payload(number, bytes(8))
-    with pytest.raises(IncompatibleSchema, match="it has 4 bytes, and a value has 8"):
+    with pytest.raises(IncompatibleSchema, match="it has 4 bytes, but a value of the schema has 8"):
         check_payload(number, bytes(4))
 
 

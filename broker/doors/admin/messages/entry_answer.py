@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["entry_answer"]
 
-_MOST_HEADER_CHARACTERS: Final = 65_000  # Python's clients fail at a longer header; some clients fail earlier
+_MOST_HEADER_CHARACTERS: Final = 65_000  # HTTP clients in Python fail above this, others earlier
 _SIGNED: Final = 1 << 63  # from here on, Java writes unsigned 64-bit numbers as negative numbers
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}

@@ -63,7 +63,7 @@ class CloseCode(IntEnum):
     """The close codes that a peer sees, besides Autobahn's 1002 for a violation of the WebSocket protocol."""
 
     NORMAL = 1000  # the client closed first
-    GOING_AWAY = 1001  # the broker stops, and the socket has no consumer or producer
+    GOING_AWAY = 1001  # the broker stops, and this socket has neither a consumer nor a producer
     UNSUPPORTED_DATA = 1003  # a binary frame on a JSON endpoint
     INVALID_DATA = 1007  # not UTF-8, or (error 3) not JSON or JSON of the wrong shape
     # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have expired or
@@ -82,7 +82,7 @@ class SessionError(RemoteProtocolError):
 
     @property
     def reason(self) -> str:
-        """The close frame's text: Pulsar's number, then what to change."""
+        """The close frame's text: Pulsar's number of the error, then the message of the error."""
         return close_reason(f"{int(self.error)}: {self}")
 
 
