@@ -198,7 +198,7 @@ class Writer:
             await self._store(lane, batches)
         except Exception:
             logger.exception(
-                "%s: an append failed, and so did the recovery from it; the broker closes the topics in it",
+                "%s: an append failed, and so did the recovery; the broker closes the topics of this append",
                 lane.name,
             )
             for each in _in_flight(batches):

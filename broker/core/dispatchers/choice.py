@@ -26,7 +26,7 @@ class DispatchOptions:
     failover_delay_ms: int = 0
     max_unacked: int = 0  # unacked messages over all consumers; 0 = no limit
     max_read_entries: int = 100
-    ring_points: int = DEFAULT_POINTS  # of each Key_Shared consumer on the hash ring; 0 = split ranges instead
+    ring_points: int = DEFAULT_POINTS  # on the ring, of each Key_Shared consumer; 0 = split ranges
     key_shared: KeySharedPolicy = AUTO_SPLIT
     counts: RedeliveryCounts | None = None  # for Shared and Key_Shared; None = begin without counts
 
