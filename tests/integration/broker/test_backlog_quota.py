@@ -10,10 +10,27 @@ import pytest
 from broker.core.errors import BrokerError, QuotaExceeded, QuotaHold
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
-from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, rows, running
+from tests.support.broker_harness import (
+    BrokerRun,
+    ManualClock,
+    ProducerProbe,
+    eventually,
+    one_row,
+    rows,
+    running,
+)
 from tests.support.policies import set_policies
 
 HOUR_MS = 3_600_000
+
+
+async def slow_beyond_its_quota(run: BrokerRun) -> ProducerProbe:
+    """Publish 10 messages, which the next check evicts from the subscription `slow`."""
+    producer = await run.producer()
+    await run.consumer(subscription="slow")
+    await producer.publish(10)
+    await set_policies(run, backlog_quota_bytes=1, backlog_quota_policy="consumer_backlog_eviction")
+    return producer
 
 
 @pytest.mark.parametrize(
@@ -97,10 +114,7 @@ async def test_eviction_by_size_leaves_nine_tenths_and_is_in_the_act_log(run: Br
 async def test_messages_that_arrive_during_an_eviction_do_not_change_what_it_says(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    producer = await run.producer()
-    await run.consumer(subscription="slow")
-    await producer.publish(10)
-    await set_policies(run, backlog_quota_bytes=1, backlog_quota_policy="consumer_backlog_eviction")
+    producer = await slow_beyond_its_quota(run)
     quota = run.broker.topics.loaded[TopicName.parse("t").full].quota
     record = quota._record
 
@@ -122,10 +136,7 @@ async def test_messages_that_arrive_during_an_eviction_do_not_change_what_it_say
 async def test_an_eviction_that_fails_inside_the_broker_has_failed_in_the_act_log(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    producer = await run.producer()
-    await run.consumer(subscription="slow")
-    await producer.publish(10)
-    await set_policies(run, backlog_quota_bytes=1, backlog_quota_policy="consumer_backlog_eviction")
+    await slow_beyond_its_quota(run)
 
     def fails(*_: object) -> None:
         raise ValueError("a fault")
@@ -142,10 +153,7 @@ async def test_an_eviction_that_fails_inside_the_broker_has_failed_in_the_act_lo
 async def test_an_eviction_that_the_database_refuses_moves_nothing_and_its_act_has_failed(
     run: BrokerRun, caplog: pytest.LogCaptureFixture
 ) -> None:
-    producer = await run.producer()
-    await run.consumer(subscription="slow")
-    await producer.publish(10)
-    await set_policies(run, backlog_quota_bytes=1, backlog_quota_policy="consumer_backlog_eviction")
+    await slow_beyond_its_quota(run)
     rows(run.database_url, "ALTER TABLE vela_cursor ADD CONSTRAINT test_no CHECK (version = 0)")
     await run.broker.policy_rounds.run()
     assert run.subscription(subscription="slow").cursor.backlog_messages == 10
