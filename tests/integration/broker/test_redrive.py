@@ -212,7 +212,7 @@ async def test_letters_that_cannot_be_redriven_stay_and_are_counted(run: BrokerR
         "1 message stays: delivered to a consumer",
         "the target is this topic itself",
         "REAL_TOPIC",
-        "corrupt, or encrypted",
+        "corrupt, encrypted, in chunks",
     ):
         assert each in words
     await back.has(1)
