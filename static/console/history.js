@@ -103,7 +103,8 @@
       width,
       height: HEIGHT,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), Vela.zone),
-      cursor: { sync: { key: "history" }, drag: { x: false, y: false } },
+      // uPlot stops a click during which the pointer or the page moved by a pixel: it takes the click for a drag.
+      cursor: { sync: { key: "history" }, drag: { x: false, y: false, click: () => {} } },
       scales: {
         x: { range: () => [history.from_ms / 1000, history.to_ms / 1000] },
         y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] },
@@ -179,7 +180,7 @@
       }
       plot?.destroy();
       const drawn = new uPlot(options(chart, element.clientWidth, frame), columns(chart), element);
-      if (root.dataset.past) drawn.over.addEventListener("click", () => lookBack(drawn));
+      if (root.dataset.past) drawn.over.addEventListener("click", (event) => lookBack(drawn, event));
       plots.set(element, drawn);
       sayIfEmpty(element, drawn);
     }
@@ -198,8 +199,9 @@
     element.setAttribute("aria-description", Vela.words.empty);
   }
 
-  function lookBack(plot) {
-    const step = shown.steps[plot.cursor.idx];
+  function lookBack(plot, click) {
+    const x = click.clientX - plot.over.getBoundingClientRect().left; // uPlot's cursor may not know yet that the page has scrolled
+    const step = shown.steps[plot.posToIdx(x)];
     if (step) location.assign(`${root.dataset.past}?at=${new Date(step.at_ms).toISOString()}`);
   }
 

@@ -69,6 +69,21 @@ def test_a_click_on_a_chart_opens_the_page_of_that_moment(page: Page, shop: Shop
     assert page.locator(".insight-bars .moment-mark").count() == 1
 
 
+def test_a_click_with_an_unsteady_hand_opens_the_page_of_that_moment(page: Page, shop: Shop) -> None:
+    add_points(shop, minutes=30)
+    page.goto(BILLING)
+    page.wait_for_selector(DRAWN)
+    plot = page.locator("[data-chart=backlog] .u-over")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2 + 3, box["y"] + 22)
+    page.mouse.up()
+    page.wait_for_url("**/s/billing/past?at=*Z")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_charts_are_drawn_in_the_colours_of_the_theme(page: Page, theme: str, shop: Shop) -> None:
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
