@@ -55,7 +55,7 @@ pipeline-soak: development ## copy MESSAGES=1000000 on a Spark cluster with 6 ki
 	$(RUN) -m tests.chaos.pipeline --messages $(or $(MESSAGES),1000000) $(if $(SEED),--seed $(SEED))
 	$(RUN) -m tests.chaos.jobs --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED)) $(JOBS)
 
-matrix: development ## show the rows of behaviour.md with their tests and results; RESULTS=junit.xml reads earlier results
+matrix: development ## run the tests and show the rows of behaviour.md with their results; RESULTS=junit.xml reads earlier results
 	$(RUN) -m tests.matrix $(RESULTS)
 
 mutate: development ## break COUNT=4 core modules, chosen by SEED=…, for MINUTES=20, and see whether tests notice

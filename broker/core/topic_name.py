@@ -17,7 +17,7 @@ MOST_PARTITIONS: Final = 10_000
 _LOCAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _MAX_BYTES: Final = 1024
 _MAX_NAMESPACE_CHARACTERS: Final = 255  # of a tenant, and of a namespace without its tenant
-_LOCAL_RULE: Final = "the local name must be set, without spaces or /"
+_LOCAL_RULE: Final = "the local name must be set, without spaces, control characters or /"
 
 
 class TopicName(wire.TopicName):

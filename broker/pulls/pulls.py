@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.core.counted import counted
 from broker.core.errors import TopicNotFound
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class Pulls:
             return known
         partitions = await self._topics.partition_count(topic, create=False)
         if queue >= max(1, partitions):
-            raise TopicNotFound(f"topic {topic} has {max(1, partitions)} queues; there is no queue {queue}")
+            queues = counted(max(1, partitions), "queue", "queues")
+            raise TopicNotFound(f"topic {topic} has {queues}; there is no queue {queue}")
         return await self._topics.open(topic.with_partition(queue) if partitions else topic, create=False)
 
     def _queue_in_memory(self, topic: TopicName, queue: int) -> Topic | None:
