@@ -54,7 +54,7 @@ class Access:
         self.is_on = settings.asks_for_credentials
         self.takes_tokens = self._authentication.takes_tokens
         self.takes_passwords = self._authentication.takes_passwords
-        self.successes: Counter[str] = Counter()  # authentications by method
+        self.successes: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
 
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:

@@ -82,18 +82,12 @@ class Issuers:
         )
 
     async def verify(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Read the issuer's keys, then return the client that a token names.
-
-        Raises AuthenticationFailed if the token is invalid or its key is unknown.
-        """
+        """Read the issuer's keys, then return the client that a token names. Raises AuthenticationFailed."""
         await asyncio.shield(self._refresh(origin.issuer))
         return self._verified(token, origin, now_ms)
 
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Return the client that a token names. May block to read the issuer's keys.
-
-        Raises AuthenticationFailed if the token is invalid or its key is unknown.
-        """
+        """Return the client that a token names. May block to read keys. Raises AuthenticationFailed."""
         self._issuers[origin.issuer].refresh_for(origin)
         return self._verified(token, origin, now_ms)
 
@@ -148,7 +142,7 @@ class _Issuer:
         self._keys: Mapping[str, TokenKey] = {}
         self._read_s: float | None = None  # when the keys were last read
         self._asked_s: float | None = None  # when the last attempt began
-        self._error = ""  # why the last attempt failed
+        self._error = ""
         self._is_changed = False
         self._were_usable = False
         self._lock = Lock()

@@ -75,7 +75,7 @@ class Passwords:
     async def check(self, data: bytes, host: str) -> Principal:
         """Return the client with the credentials user:password.
 
-        Raises AuthenticationFailed if the credentials are wrong, too many checks wait, or the file changes meanwhile.
+        Raises AuthenticationFailed if the credentials are wrong or cannot be checked now.
         """
         digest = self._digest(data)
         check = self._checks.get(digest)

@@ -19,7 +19,7 @@ _Stamp = tuple[int, int, int]  # inode, size in bytes, ctime in ns
 
 
 class WatchedFile(Generic[T]):
-    """A watched file. `value` holds its last usable content, as `read` returned it."""
+    """A watched file. `value` holds its last usable content."""
 
     def __init__(self, variable: str, path: Path, read: Callable[[bytes], T]) -> None:
         """Read the file. `read` must raise ValueError for content that cannot be used.

@@ -1,7 +1,6 @@
 """The base class of all kinds of act.
 
-The broker runs one act at a time, so `plan` and `apply` must be fast. Acts of a kind with `is_long` are applied in
-parallel with other acts.
+The broker runs one act at a time, so `plan` and `apply` must be fast.
 """
 
 from __future__ import annotations
@@ -132,8 +131,8 @@ class ActContext:
     pool: ConnectionPool
     clock: Clock
     undo_window_s: int
-    max_message_bytes: int  # uncompressed size of a message that an act reads
-    max_published_bytes: int  # size of a message that an act publishes
+    max_message_bytes: int  # uncompressed size of a message to read
+    max_published_bytes: int  # size of a message to publish
 
     async def topic(self) -> Topic:
         """Return the topic, loaded if necessary.
@@ -143,7 +142,7 @@ class ActContext:
         return await self.topics.open_named(self.act.topic_name)
 
     async def report(self, progress: Mapping[str, Any]) -> None:
-        """Store the progress of the act for users and for a broker that continues the act."""
+        """Store the progress of the act."""
         await repeat_until_done(
             self.pool,
             lambda c: store.report(c, self.act.act_id, json.dumps(dict(progress))),
@@ -180,11 +179,11 @@ class ActKind(ABC, Generic[P]):
     """One kind of act. Kinds have no state."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # one to three sentences for users
+    summary: ClassVar[str]
     scope: ClassVar[Scope] = Scope.SUBSCRIPTION
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
-    # The text tells users why the act cannot be undone, or what to do instead.
+    # Tells users why the act cannot be undone, or what to do instead.
     no_undo: ClassVar[str] = "it cannot be undone"
     # If True, `apply` may take longer than milliseconds and runs in parallel with other acts.
     is_long: ClassVar[bool] = False
@@ -231,7 +230,7 @@ class ActKind(ABC, Generic[P]):
 
     @abstractmethod
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
-        """Do what the plan says. Return the result as JSON, or None if it was stored together with the change.
+        """Do what the plan says. Return the result as JSON, or None if the result is already stored.
 
         `apply` must be safe to repeat, because a broker may die before it stores the result. Long work calls
         `context.report` and finds the last report in `act.progress`. Raises BrokerError if the act fails, and

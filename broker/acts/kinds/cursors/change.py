@@ -117,7 +117,7 @@ class PlannedMove:
     backlog_after: int
     replayed: int  # acked messages that will be delivered again
     skipped: int  # unacked messages that will not be delivered
-    partly_acked_forgotten: int  # number of partly acked batches that lose all acks
+    partly_acked_forgotten: int  # number of batches that lose all acks
     inside: tuple[Position, int] | None  # the first unacked entry and its unacked members, if partly acked
 
 

@@ -31,10 +31,10 @@ class ReadyMove:
     subscription: Subscription
     planned: Mapping[str, Any]
     change: Change
-    move: PlannedMove  # preview for the current cursor
+    move: PlannedMove
     forgets_acks: bool
-    closed: int = 0  # number of consumers
-    kept: int = 0  # number of consumers
+    closed: int = 0
+    kept: int = 0
     prepared: Mapping[str, object] = field(default_factory=dict)  # further fields of the result
 
     def complaint(self) -> str:
