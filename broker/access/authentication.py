@@ -31,7 +31,7 @@ class Authentication:
 
     def __init__(self, settings: AccessSettings) -> None:
         methods = settings.authentication
-        # The settings cannot check this, because other processes read them and need no trust file.
+        # Other processes read the same settings but need no trust file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"

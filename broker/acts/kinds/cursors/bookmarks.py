@@ -75,7 +75,7 @@ class CreateBookmark(DirectKind[NewBookmark]):
 
     async def carry_out(self, context: ActContext, given: NewBookmark) -> None:
         topic, target = await context.topic(), await _target(context, given)
-        # Trimming reads bookmarks and drops ledgers under the same lock.
+        # Trimming holds this lock while it reads bookmarks and drops ledgers.
         async with topic.subscriptions.creating:
             stored = await topic.write(
                 lambda connection, epoch: store.create(
