@@ -1,4 +1,4 @@
-"""The settings that decide who may use the broker's ports. They are part of BrokerSettings."""
+"""The settings that decide who may use the broker's ports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _files(text: str) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings(DoorSettings):
-    """Settings of authentication, and of roles with special rights."""
+    """Settings of authentication and of roles with special rights."""
 
     authentication: Annotated[
         tuple[str, ...],
@@ -173,7 +173,7 @@ class AccessSettings(DoorSettings):
         return "openid" in self.authentication
 
     def check_access(self) -> None:
-        """Raise SettingInvalid if these settings contradict each other, or one needs another that is not set."""
+        """Raise SettingInvalid if a setting is missing or contradicts another setting."""
         keys = (
             self.token_secret_key,
             self.token_secret_key_file,
@@ -208,7 +208,7 @@ class AccessSettings(DoorSettings):
     def check_exposure(self, bind: str) -> bool:
         """Return whether other machines can use the broker at `bind` without credentials.
 
-        Raises SettingInvalid if they could, unless VELA_AUTHENTICATION is `none`.
+        Raises SettingInvalid instead of returning True if VELA_AUTHENTICATION is not set.
         """
         if self.asks_for_credentials or _is_loopback(bind):
             return False

@@ -28,9 +28,10 @@ __all__ = ["Access"]
 
 logger = logging.getLogger(__name__)
 
-# `turn` is called once a second. Every 30th call reads all permissions again: a notification may have been lost.
+# A notification can be lost, so every 30th call of `turn` reads all permissions.
 RELOAD_TURNS: Final = 30
-RECHECKED_AT_ONCE: Final = 100  # connections; each takes a few µs, and messages wait meanwhile
+# Messages wait while connections are checked.
+RECHECKED_AT_ONCE: Final = 100
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
 
@@ -38,10 +39,7 @@ class Access:
     """Says who a client is and what it may do. Without authentication, every client may do everything."""
 
     def __init__(self, settings: AccessSettings, pool: ConnectionPool) -> None:
-        """Read the token keys and the password file.
-
-        Raises SettingInvalid if one cannot be used, or if clients may use certificates and no trust file is set.
-        """
+        """Read the token keys and the password file. Raises SettingInvalid if a setting is wrong."""
         self._settings = settings
         self._pool = pool
         self._authentication = Authentication(settings)
@@ -56,17 +54,14 @@ class Access:
         self.is_on = settings.asks_for_credentials
         self.takes_tokens = self._authentication.takes_tokens
         self.takes_passwords = self._authentication.takes_passwords
-        self.successes: Counter[str] = Counter()  # of authentications, by method
+        self.successes: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
 
-    # -- authentication ----------------------------------------------------------------------------------------
-
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return the authenticated client; None if only `authenticate` can check the credentials.
+        """Return the authenticated client, or None if only `authenticate` can check the credentials.
 
-        Raises AuthenticationFailed if the credentials are missing or not accepted. Raises NotAuthorized if a proxy
-        names no client or names a proxy as its client, or if a client that is not a proxy names a role that is not its
-        own.
+        Raises AuthenticationFailed if the credentials are missing or not accepted. Raises NotAuthorized if the original
+        role is missing or not allowed.
         """
         if not self.is_on:
             return ANONYMOUS
@@ -84,10 +79,7 @@ class Access:
             raise
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return the authenticated client. Waits while a thread checks a password or fetches an issuer's keys.
-
-        Raises the errors of `authenticate_now`.
-        """
+        """Return the authenticated client. Raises the errors of `authenticate_now`."""
         if not self.is_on:
             return ANONYMOUS
         try:
@@ -100,10 +92,6 @@ class Access:
             raise
 
     def _original_credentials(self, credentials: Credentials, principal: Principal) -> Credentials | None:
-        """Return the credentials of the client behind a proxy; None if there is no proxy or nothing to check.
-
-        Raises AuthenticationFailed if the proxy should send them and did not.
-        """
         settings = self._settings
         if not settings.authenticate_original_auth_data or principal.role not in settings.proxy_roles:
             return None
@@ -126,11 +114,7 @@ class Access:
         self.failures[named if named in METHODS else "none"] += 1
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if the token was revoked, or the password was changed or removed.
-
-        For a client behind a proxy, this checks the proxy's credentials, and the client's own if they were checked when
-        it connected.
-        """
+        """Raise AuthenticationFailed if the token was revoked, or the password was changed or removed."""
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
         self._authentication.check_password(principal)
@@ -138,19 +122,17 @@ class Access:
             self.check_revoked(principal.original)
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
-        """Raise AuthenticationFailed if this client's credentials expired or were revoked since it connected."""
+        """Raise AuthenticationFailed if the client's credentials have expired or were revoked."""
         if principal.has_expired(now_ms):
             raise AuthenticationFailed("the credentials have expired: get new ones")
         self.check_revoked(principal)
 
-    # -- permissions -------------------------------------------------------------------------------------------
-
     def allows(self, principal: Principal, action: Action, subject: Subject) -> bool:
-        """Return whether the client may do this."""
+        """Return whether the client may perform the action on the subject."""
         return not self.is_on or allows(self._grants, principal, action, subject)
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
-        """Raise NotAuthorized unless the client may do this."""
+        """Raise NotAuthorized unless the client may perform the action on the subject."""
         if self.allows(principal, action, subject):
             return
         if principal.proxy_role and self.allows(replace(principal, proxy_role=""), action, subject):
@@ -160,21 +142,16 @@ class Access:
             )
         raise NotAuthorized(f"the role {principal.role!r} may not {action} {subject}")
 
-    # -- changes -----------------------------------------------------------------------------------------------
-
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
         """Call `recheck` after each change of permissions, revocations or passwords.
 
-        Return a function that ends the calls.
+        Return a function that stops the calls.
         """
         self._sessions.add(recheck)
         return lambda: self._sessions.discard(recheck)
 
     async def load(self) -> None:
-        """Read the stored permissions and revocations, and use them. Does nothing without authentication.
-
-        Raises psycopg.Error.
-        """
+        """Read the stored permissions and revocations. Raises psycopg.Error."""
         if not self.is_on:
             return
         self._is_stale = False
@@ -187,7 +164,7 @@ class Access:
         self.take(stored)
 
     def take(self, stored: StoredAccess) -> None:
-        """Use these permissions and revocations. If they changed, let every open connection check its client again."""
+        """Replace the permissions and revocations. If anything changed, check every connection again."""
         grants = replace(
             stored.grants, superusers=self._grants.superusers, metrics_roles=self._grants.metrics_roles
         )
@@ -196,14 +173,11 @@ class Access:
             self._recheck()
 
     def changed(self) -> None:
-        """Let the next `turn` read permissions and revocations, because they may have changed."""
+        """Make the next `turn` read permissions and revocations."""
         self._is_stale = True
 
     async def turn(self) -> None:
-        """Use changed files and permissions, and begin to fetch the issuers' keys that are due.
-
-        Call it once a second. Raises psycopg.Error.
-        """
+        """Refresh files, permissions and issuers' keys. Call this once a second. Raises psycopg.Error."""
         self._turns += 1
         if self._authentication.refresh():
             self._recheck()
@@ -219,7 +193,6 @@ class Access:
         return self._authentication.issuers.states()
 
     def _recheck(self) -> None:
-        """Let every open connection check its client again, up to 100 in each iteration of the event loop."""
         is_under_way = bool(self._to_recheck)
         self._to_recheck = deque(self._sessions)
         if not is_under_way:
@@ -232,7 +205,7 @@ class Access:
                 continue
             try:
                 recheck()
-            except Exception:  # the other connections must be checked too
+            except Exception:  # the remaining connections must still be checked
                 logger.exception("checking a connection after a change of permissions failed")
         if self._to_recheck:
             asyncio.get_running_loop().call_soon(self._recheck_some)

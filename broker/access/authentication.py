@@ -20,22 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["TLS_METHOD", "Authentication"]
 
 TLS_METHOD: Final = "tls"
-# The number of tokens to remember. Each HTTP request sends its token again, and verifying a token is slow.
+# Verifying a token is slow, and each HTTP request sends its token again.
 VERIFIED_TOKENS: Final = 1024
-# A longer token is refused before the broker reads its JSON, because reading that much JSON takes long.
+# Reading the JSON of a longer token would take too long.
 MAX_TOKEN_BYTES: Final = 64 * 1024
 
 
 class Authentication:
-    """Checks credentials: `now` at once, `check` with the help of a thread if necessary."""
+    """Checks credentials. `check` may wait for a thread, and `now` never waits."""
 
     def __init__(self, settings: AccessSettings) -> None:
-        """Read the token keys and the password file.
-
-        Raises SettingInvalid if one cannot be used, or if clients may use certificates and no trust file is set.
-        """
         methods = settings.authentication
-        # The settings do not check this: other processes read the same VELA_AUTHENTICATION but need no trust file.
+        # Other processes read the same settings but need no trust file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"
@@ -48,15 +44,15 @@ class Authentication:
             Passwords(settings.basic_file) if BASIC_METHOD in methods and settings.basic_file else None
         )
         self.issuers = Issuers(settings)
-        self._verified: dict[bytes, Principal] = {}  # by token
+        self._verified: dict[bytes, Principal] = {}
 
     @property
     def takes_passwords(self) -> bool:
-        """Whether a client may prove its identity with a password."""
+        """Whether a client may authenticate with a password."""
         return self._passwords is not None
 
     def now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return the authenticated client; None if only `check` can check the credentials.
+        """Return the authenticated client, or None if only `check` can check the credentials.
 
         Raises AuthenticationFailed if the credentials are missing or not accepted.
         """
@@ -76,10 +72,7 @@ class Authentication:
         )
 
     async def check(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return the authenticated client. Waits while a thread checks a password or fetches an issuer's keys.
-
-        Raises AuthenticationFailed, as `now` does.
-        """
+        """Return the authenticated client. Raises the errors of `now`."""
         found = self.now(credentials, now_ms)
         if found is not None:
             return found
@@ -94,7 +87,7 @@ class Authentication:
         return await self._passwords.check(credentials.data, credentials.host)
 
     def check_password(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if a client's password was changed or removed after the client connected."""
+        """Raise AuthenticationFailed if the password was changed or removed after the client connected."""
         if (
             principal.password_id
             and self._passwords is not None
@@ -103,10 +96,7 @@ class Authentication:
             raise AuthenticationFailed("the password was changed or the user removed: connect again")
 
     def refresh(self) -> bool:
-        """Read the files that have changed, and begin to fetch the issuers' keys that are due. Call it once a second.
-
-        Return whether new content of the password file is in use, so that open connections must be checked again.
-        """
+        """Read changed files, and begin to fetch issuers' keys. Return whether the passwords have changed."""
         has_new_keys = self._keys.refresh()
         if self.issuers.turn() or has_new_keys:
             self._verified.clear()
@@ -119,7 +109,7 @@ class Authentication:
             self._passwords.stop()
 
     def _token(self, data: bytes, now_ms: int) -> Principal | None:
-        data = data.strip()  # so that copies of one token with spaces after it cannot fill `_verified`
+        data = data.strip()  # otherwise copies of a token with trailing spaces could fill the cache
         principal = self._verified.get(data)
         if principal is not None and not principal.has_expired(now_ms):
             return principal

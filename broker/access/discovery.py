@@ -1,4 +1,4 @@
-"""Fetch an OpenID Connect issuer's discovery document, then its keys. Blocks: do not call it on an event loop."""
+"""Fetch the keys of an OpenID Connect issuer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["IssuerAway", "fetch_keys"]
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
-MAX_BYTES: Final = 1024 * 1024  # of one document
+MAX_BYTES: Final = 1024 * 1024
 
 
 class IssuerAway(Exception):
-    """The keys of an issuer cannot be read. The message says why."""
+    """The keys of an issuer cannot be read."""
 
 
 def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
-    """Return the public keys of an issuer, by key id. Raises IssuerAway if they cannot be read."""
+    """Return an issuer's public keys by key id. Blocks. Raises IssuerAway if the keys cannot be read."""
     timeout_s = settings.openid_timeout_s
     try:
         trust = ssl.create_default_context(cafile=settings.openid_trust_file)
@@ -50,15 +50,13 @@ def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
 
 
 def _scheme(url: str) -> str:
-    """Return the scheme of a URL; "" if the URL is invalid."""
     try:
         return urlsplit(url).scheme
-    except ValueError:  # an unclosed bracket
+    except ValueError:  # for example an unclosed bracket
         return ""
 
 
 def _document(client: httpx.Client, url: str, timeout_s: float) -> dict[str, Any]:
-    """Fetch a JSON object. Raises IssuerAway if there is none, or if it is too large or arrives too slowly."""
     until_s = time.monotonic() + 2 * timeout_s
     content = bytearray()
     try:

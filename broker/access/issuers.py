@@ -1,4 +1,4 @@
-"""The OpenID Connect issuers whose tokens the broker accepts, and their keys."""
+"""The keys of the OpenID Connect issuers whose tokens the broker accepts."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = ["IssuerState", "Issuers"]
 
 logger = logging.getLogger(__name__)
 
-RETRY_S: Final = 30.0  # between two attempts to reach an issuer that did not answer
+RETRY_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerState:
-    """The state of an issuer, for the metrics."""
+    """The state of an issuer for the metrics."""
 
     issuer: str
-    is_up: bool  # False: its keys were never read, or the last attempt to read them failed
-    keys_age_s: float | None  # None = they were never read
+    is_up: bool  # whether the last attempt to read the keys succeeded
+    keys_age_s: float | None  # None = the keys were never read
 
 
 class Issuers:
-    """The keys of all issuers. `now_s` returns the seconds of a clock that never goes back."""
+    """The keys of all issuers. `now_s` must be a monotonic clock."""
 
     def __init__(self, settings: AccessSettings, now_s: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -55,15 +55,14 @@ class Issuers:
             yield each.state()
 
     def origin(self, token: str) -> TokenOrigin | None:
-        """Return the issuer and the key id that a token names; None if it names none of these issuers."""
+        """Return the issuer and the key id of a token, or None if the issuer is unknown."""
         origin = origin_of(token) if self._issuers else None
         return origin if origin is not None and origin.issuer in self._issuers else None
 
     def verify_now(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal | None:
-        """Return the client that a token names; None if the token's key is unknown and it is time to call `verify`.
+        """Return the client that a token names, or None if `verify` must read the issuer's keys first.
 
-        Raises AuthenticationFailed if the token is not valid, or if its key is unknown and it is too early to read the
-        issuer's keys again.
+        Raises AuthenticationFailed if the token is invalid, or if its key is unknown soon after the last read.
         """
         issuer = self._issuers[origin.issuer]
         key = issuer.key(origin)
@@ -83,26 +82,17 @@ class Issuers:
         )
 
     async def verify(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Read the issuer's keys, then return the client that a token names.
-
-        Raises AuthenticationFailed if the token is not valid or its key is still unknown.
-        """
+        """Read the issuer's keys, then return the client that a token names. Raises AuthenticationFailed."""
         await asyncio.shield(self._refresh(origin.issuer))
         return self._verified(token, origin, now_ms)
 
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Return the client that a token names. May block to read the issuer's keys.
-
-        Raises AuthenticationFailed if the token is not valid or its key is still unknown.
-        """
+        """Return the client that a token names. May block to read keys. Raises AuthenticationFailed."""
         self._issuers[origin.issuer].refresh_for(origin)
         return self._verified(token, origin, now_ms)
 
     def turn(self) -> bool:
-        """Begin to read the keys that are due.
-
-        Return whether an issuer's keys have changed, or have become too old to use, since the last call.
-        """
+        """Begin to read the keys that are due. Return whether any keys have changed or expired."""
         for each in self._issuers.values():
             if each.is_due():
                 self._refresh(each.url)
@@ -121,12 +111,11 @@ class Issuers:
         return found
 
     def _refresh(self, url: str) -> asyncio.Future[None]:
-        """Begin to read an issuer's keys, or return the attempt that is already under way."""
         reading = self._refreshes.get(url)
         if reading is None:
             loop = asyncio.get_running_loop()
             reading = self._refreshes[url] = loop.create_future()
-            # A daemon thread, so that the process can exit without waiting for a slow issuer.
+            # A daemon thread does not delay the exit of the process.
             Thread(target=self._read, args=(url, loop), name="issuer", daemon=True).start()
         return reading
 
@@ -134,7 +123,7 @@ class Issuers:
         try:
             self._issuers[url].refresh()
         finally:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
+            with contextlib.suppress(RuntimeError):  # the loop may be closed
                 loop.call_soon_threadsafe(self._was_read, url)
 
     def _was_read(self, url: str) -> None:
@@ -144,7 +133,7 @@ class Issuers:
 
 
 class _Issuer:
-    """The keys of one issuer. `refresh` and `refresh_for` block while they read them."""
+    """The keys of one issuer. `refresh` and `refresh_for` block."""
 
     def __init__(self, url: str, settings: AccessSettings, now_s: Callable[[], float]) -> None:
         self.url = url
@@ -152,21 +141,19 @@ class _Issuer:
         self._now_s = now_s
         self._keys: Mapping[str, TokenKey] = {}
         self._read_s: float | None = None  # when the keys were last read
-        self._asked_s: float | None = None  # when the broker last began to read them
-        self._error = ""  # why the last attempt failed
+        self._asked_s: float | None = None  # when the last attempt began
+        self._error = ""
         self._is_changed = False
-        self._were_usable = False  # when `take_change` last looked
+        self._were_usable = False
         self._lock = Lock()
 
     def state(self) -> IssuerState:
-        """Return the state for the metrics."""
         age_s = None if self._read_s is None else self._now_s() - self._read_s
         return IssuerState(
             issuer=self.url, is_up=not self._error and self._read_s is not None, keys_age_s=age_s
         )
 
     def key(self, origin: TokenOrigin) -> TokenKey | None:
-        """Return the key of a token; None if the key is unknown, or the keys were read too long ago."""
         return key_of(origin, self._keys) if self._are_usable() else None
 
     def _are_usable(self) -> bool:
@@ -175,20 +162,13 @@ class _Issuer:
         )
 
     def is_due(self) -> bool:
-        """Return whether it is time to read the keys again, or for the first time.
-
-        After a failed attempt, the age of the known keys does not matter: the metrics should show when the issuer has
-        recovered.
-        """
         age_s = None if self._read_s is None else self._now_s() - self._read_s
         is_old = age_s is None or age_s >= self._settings.openid_keys_refresh_s
+        # After a failure, try again even if the keys are not old, so that the metrics show the recovery.
         return (is_old or bool(self._error)) and self._is_past(RETRY_S)
 
     def may_ask_for_key(self) -> bool:
-        """Return whether a token with an unknown key is a reason to read the keys now.
-
-        There is a pause after each read, so that made-up key ids cannot cause many requests to the issuer.
-        """
+        # Made-up key ids must not cause many requests to the issuer.
         known = self._read_s is not None and not self._error
         return self._is_past(self._settings.openid_unknown_key_refresh_s if known else RETRY_S)
 
@@ -196,24 +176,20 @@ class _Issuer:
         return self._asked_s is None or self._now_s() - self._asked_s >= pause_s
 
     def unknown_key(self) -> AuthenticationFailed:
-        """Return the error for a token whose key is not known."""
         if self._error:
             return AuthenticationFailed(f"the keys of {self.url} cannot be read: try again later")
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")
 
     def refresh(self) -> None:
-        """Read the keys. If that fails, keep the known keys. Log only the first of several failures in a row."""
+        """Read the keys. After a failure, the known keys stay in use."""
         with self._lock:
             self._refresh()
 
     def refresh_for(self, origin: TokenOrigin) -> None:
-        """Read the keys if they are due, or if the token's key is unknown and `may_ask_for_key` allows it.
-
-        Waits if another thread is reading them.
-        """
         if self.key(origin) is not None and not self.is_due():
             return
         with self._lock:
+            # Another thread may just have read the keys.
             if self.is_due() or (self.key(origin) is None and self.may_ask_for_key()):
                 self._refresh()
 
@@ -242,7 +218,7 @@ class _Issuer:
         self._keys, self._read_s = keys, self._now_s()
 
     def take_change(self) -> bool:
-        """Return whether the issuer's keys have changed, or have become too old to use, since the last call."""
+        """Return whether the keys have changed or expired since the last call."""
         are_usable = self._are_usable()
         is_changed = self._is_changed or (self._were_usable and not are_usable)
         self._is_changed, self._were_usable = False, are_usable

@@ -1,4 +1,4 @@
-"""Check passwords against a file, in one thread: a check is slow by design, and would block the event loop."""
+"""Check passwords in a thread, because each check is slow by design."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["BASIC_METHOD", "Passwords"]
 
 BASIC_METHOD: Final = "basic"
-MAX_WAITING: Final = 64  # checks of all clients; with bcrypt of cost 10, the thread needs 3 s for this many
-MAX_WAITING_OF_HOST: Final = 16  # checks of one host, so that one guesser does not fill the queue
-REMEMBERED: Final = 1024  # wrong passwords; if there is one more, all are forgotten
+# With bcrypt of cost 10, this many checks take 3 s.
+MAX_WAITING: Final = 64
+MAX_WAITING_OF_HOST: Final = 16  # one guesser must not fill the queue
+REMEMBERED: Final = 1024  # wrong passwords
 
 
 class Passwords:
-    """The users of one file. Use it on one event loop; only the constructor may run outside it."""
+    """The users in a password file. Call the methods on one event loop only."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file. Raises SettingInvalid if it cannot be used."""
+        """Read the file. Raises SettingInvalid if the file cannot be used."""
         self._file = WatchedFile("VELA_BASIC_FILE", path, _read)
         self._ids = self._current_ids()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
-        self._key = secrets.token_bytes(32)  # the digests below are of no use outside this process
-        self._known: dict[bytes, Principal] = {}  # by digest of user:password
-        self._wrong: set[bytes] = set()  # digests too: a client that repeats a wrong password costs no check
+        self._key = secrets.token_bytes(32)  # digests with this key are useless outside the process
+        self._known: dict[bytes, Principal] = {}  # the keys are digests of user:password
+        self._wrong: set[bytes] = set()  # a repeated wrong password costs no check
         self._checks: dict[bytes, asyncio.Future[bool]] = {}
         self._hosts: Counter[str] = Counter()
 
@@ -51,20 +52,20 @@ class Passwords:
         return True
 
     def stop(self) -> None:
-        """Stop checking passwords. Checks that have not begun are cancelled."""
+        """Cancel the checks that have not begun."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def is_current(self, password_id: str) -> bool:
-        """Return whether the file still has the line that let a client in."""
+        """Return whether the file still contains the password."""
         return password_id in self._ids
 
     def _current_ids(self) -> frozenset[str]:
         return frozenset(each.id for each in self._file.value.values())
 
     def known(self, data: bytes) -> Principal | None:
-        """Return the client with these credentials (user:password); None if `check` must check them.
+        """Return the client with the credentials user:password, or None if `check` must check them.
 
-        Raises AuthenticationFailed if they are known to be wrong.
+        Raises AuthenticationFailed if the credentials are known to be wrong.
         """
         digest = self._digest(data)
         if digest in self._wrong:
@@ -72,10 +73,9 @@ class Passwords:
         return self._known.get(digest)
 
     async def check(self, data: bytes, host: str) -> Principal:
-        """Return the client with these credentials (user:password).
+        """Return the client with the credentials user:password.
 
-        Clients that send equal credentials at the same time share one check. Raises AuthenticationFailed if the
-        credentials are wrong, if too many checks wait, or if the file changed meanwhile.
+        Raises AuthenticationFailed if the credentials are wrong or cannot be checked now.
         """
         digest = self._digest(data)
         check = self._checks.get(digest)
@@ -105,7 +105,7 @@ class Passwords:
             if not self._hosts[host]:
                 del self._hosts[host]
             if check.cancelled() or check.exception() is not None or users is not self._file.value:
-                return  # remember nothing: the check did not end, or the file has changed
+                return  # the result is missing or outdated
             if stored is not None and check.result():
                 self._known[digest] = _principal(user, stored)
                 return
@@ -117,9 +117,9 @@ class Passwords:
         return check
 
     def _compared_to(self, unknown: bytes, users: Mapping[str, StoredPassword]) -> StoredPassword:
-        """Return a hash to check for an unknown user, so that the time does not tell which names exist.
+        """Return a hash to check for an unknown user. Otherwise the time would reveal which names exist.
 
-        The file's hashes may differ in cost, so the name decides which of them is returned.
+        Hashes may differ in cost, so the same name gets the same hash.
         """
         number = int.from_bytes(self._digest(unknown)) % len(users)
         return next(islice(users.values(), number, None))

@@ -1,4 +1,4 @@
-"""The keys that verify tokens, from settings and files. A changed file takes effect without a restart."""
+"""The keys that verify tokens, from settings and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TokenKeys:
     """All token keys in the settings."""
 
     def __init__(self, settings: AccessSettings) -> None:
-        """Read every key. Raises SettingInvalid if a key cannot be used; the error names the key's variable."""
+        """Read every key. Raises SettingInvalid if a key cannot be used."""
         self._fixed = (
             *(_fixed("VELA_TOKEN_SECRET_KEY", each, secret_key) for each in settings.token_secret_key),
             *(_fixed("VELA_TOKEN_PUBLIC_KEY", each, asymmetric_key) for each in settings.token_public_key),
@@ -42,13 +42,13 @@ class TokenKeys:
         return (*self._fixed, *(each.value for each in self._files))
 
     def first_secret(self) -> TokenKey | None:
-        """Return the first secret key, which can also sign; None if there is no secret key."""
+        """Return the first secret key, or None."""
         return next((each for each in self.current() if each.is_secret), None)
 
     def refresh(self) -> bool:
-        """Read the files that have changed. Return whether new content of at least one file is in use.
+        """Read the files that have changed. Return whether any new content is in use.
 
-        If a file is gone or cannot be used, its old key stays in use, and the log says so once for each change.
+        While a file is missing or unusable, its old key stays in use.
         """
         refreshed = [each.refresh() for each in self._files]
         return any(refreshed)

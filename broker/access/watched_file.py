@@ -15,16 +15,16 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_Stamp = tuple[int, int, int]  # a file's inode, its size in bytes, and when it last changed in any way (ns)
+_Stamp = tuple[int, int, int]  # inode, size in bytes, ctime in ns
 
 
 class WatchedFile(Generic[T]):
-    """One file. `value` is the result of `read` for the file's last usable content."""
+    """A watched file. `value` holds its last usable content."""
 
     def __init__(self, variable: str, path: Path, read: Callable[[bytes], T]) -> None:
         """Read the file. `read` must raise ValueError for content that cannot be used.
 
-        Raises SettingInvalid, which names the variable, if the file cannot be read or used.
+        Raises SettingInvalid if the file cannot be read or used.
         """
         self._path = path
         self._read = read
@@ -39,7 +39,7 @@ class WatchedFile(Generic[T]):
     def refresh(self) -> bool:
         """Read the file if it has changed. Return whether its new content is in use.
 
-        If the file is gone or cannot be used, the old value stays in use, and the log says so once for each change.
+        While the file is missing or unusable, the old value stays in use.
         """
         try:
             stamp = _stamp(self._path)

@@ -1,8 +1,4 @@
-"""Create, revoke and check tokens, and set permissions, for the console and the command line.
-
-These changes need no plan and no running broker. The act log records each of them. A running broker usually applies
-them within a second.
-"""
+"""Create, revoke and check tokens, and set permissions. No broker needs to run."""
 
 from __future__ import annotations
 
@@ -45,16 +41,16 @@ _ID_BYTES: Final = 12
 
 
 class NoSigningKey(Exception):
-    """The settings have no secret key. The text says what to set."""
+    """The settings have no secret key."""
 
 
 class TokenRefused(Exception):
-    """The token is not valid here. The text says why."""
+    """The token is not valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedToken:
-    """A new token. Show it once: it is stored nowhere."""
+    """A new token. Show the token once, because nothing stores it."""
 
     id: str
     token: str
@@ -70,10 +66,9 @@ def create_token(
     origin: str,
     private_key: TokenKey | None = None,
 ) -> CreatedToken:
-    """Sign a token and record it. If `private_key` is None, the first secret key of the settings signs.
+    """Sign a token and record its id. Without `private_key`, the first secret key of the settings signs.
 
-    A lifetime of None means that the token never expires. Raises NotAllowed for a role that is blank or cannot be
-    stored, NoSigningKey if there is no key, and SettingInvalid if a key of the settings cannot be used.
+    Raises NotAllowed for an invalid role, NoSigningKey without a key, and SettingInvalid if a key cannot be used.
     """
     check_grant(CLUSTER, [role])
     key = private_key or _signing_key(settings)
@@ -109,10 +104,9 @@ def _signing_key(settings: AccessSettings) -> TokenKey:
 
 
 def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
-    """Refuse a token from now on, and close its connections. Safe to repeat.
+    """Revoke a token and close its connections. Safe to repeat.
 
-    `token_id` is the token's claim `jti`, so a token that was created elsewhere with the same key can be revoked too.
-    Return False if there was no record of the token: it was neither created here nor revoked before.
+    `token_id` is the claim `jti` of the token. Return False if no record of the token existed.
     """
     with transaction.atomic():
         token, is_foreign = AccessToken.objects.get_or_create(
@@ -127,10 +121,9 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
 
 
 def role_of_token(settings: AccessSettings, token: str) -> str:
-    """Return the role that a token proves. Raises TokenRefused if the token is not valid.
+    """Return the role that a token proves. May block to fetch an issuer's keys.
 
-    Blocks for one query, and sometimes to fetch an issuer's keys. Raises SettingInvalid if a key of the settings cannot
-    be used.
+    Raises TokenRefused, and SettingInvalid if a key in the settings cannot be used.
     """
     now_ms = SystemClock().now_ms()
     issuers = _issuers(settings)
@@ -171,17 +164,16 @@ def _keys(settings: AccessSettings) -> TokenKeys:
 
 
 def tokens() -> list[AccessToken]:
-    """Return all tokens that were created here or revoked, the oldest first."""
+    """Return all recorded tokens, oldest first."""
     return list(AccessToken.objects.order_by("created_at", "id"))
 
 
 def set_permissions(
     subject: Subject, role: str, permissions: Collection[str], *, who: str, origin: str
 ) -> None:
-    """Replace the permissions of a role on a tenant (only ADMIN), a namespace, a topic or a subscription.
+    """Replace the permissions of a role on a subject. Safe to repeat.
 
-    An empty `permissions` revokes all. Safe to repeat. Raises ValueError for a permission that cannot be granted there,
-    and NotAllowed for a name that is empty or cannot be stored.
+    Raises ValueError if a permission cannot be granted on the subject, and NotAllowed for an invalid name.
     """
     check_grant(subject, [role])
     known = possible_permissions(subject)
@@ -205,7 +197,7 @@ def set_permissions(
 
 
 def possible_permissions(subject: Subject) -> tuple[str, ...]:
-    """Return the permissions that can be granted on this subject."""
+    """Return the permissions that can be granted on the subject."""
     if not subject.namespace:
         return (ADMIN,)
     return (Permission.CONSUME,) if subject.subscription else tuple(Permission)

@@ -1,4 +1,4 @@
-"""An alert rule as SQL parameters and as words, for the console's pages and for the task that evaluates rules."""
+"""Alert rules as SQL parameters and as words."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _Say = Callable[[str], str]
 
 
 def matches_statement() -> str:
-    """Return the statement that finds what the given rules match: subscriptions, topics or the broker."""
+    """Return the SQL statement that finds what alert rules match."""
     return query("alerts", "matches").decode()
 
 
 def matches_parameters(rule: Mapping[str, object], now_ms: int) -> dict[str, Any]:
-    """Return the parameters of `matches_statement` for one rule. The rule need not be stored."""
+    """Return the parameters of `matches_statement` for one rule."""
     return match_parameters([rule], now_ms)
 
 
@@ -78,7 +78,7 @@ def rule_columns(
     topics: str,
     subscriptions: str,
 ) -> dict[str, object]:
-    """Return a rule in the form that the statement expects: its patterns as regular expressions of PostgreSQL."""
+    """Return a rule with its patterns as regular expressions of PostgreSQL."""
     return {
         "rule_id": rule_id,
         "measure": measure,
@@ -101,7 +101,7 @@ def _glob(pattern: str) -> str:
 def condition(
     measure: str, threshold: int | None, within_ms: int | None, for_ms: int, *, say: _Say = str
 ) -> str:
-    """Return the condition of a rule in words: "backlog above 10,000 messages for 5 minutes"."""
+    """Return the condition of a rule in words."""
     kind = Measure(measure)
     limit = value_words(measure, threshold or 0, say=say) if kind.unit else ""
     words = say(_CONDITIONS[kind]).format(limit=limit)
@@ -111,11 +111,7 @@ def condition(
 
 
 def value_words(measure: str, value: int, *, say: _Say = str) -> str:
-    """Return a value with its unit.
-
-    A length of time is cut to whole seconds if it is at least 1 s, to minutes if it is at least ten minutes, and to
-    hours if it is at least two days.
-    """
+    """Return a value with its unit. Long times are cut to seconds, minutes or hours."""
     unit = Measure(measure).unit
     if unit == "bytes":
         return write_size(value)
@@ -128,7 +124,7 @@ def value_words(measure: str, value: int, *, say: _Say = str) -> str:
 
 
 def subject_name(topic_name: str, subscription_name: str, *, say: _Say = str) -> str:
-    """Return the name of an alert's subject, for a line of text."""
+    """Return the name of an alert's subject."""
     if not topic_name:
         return say(_BROKER)
     if not subscription_name:
@@ -137,7 +133,7 @@ def subject_name(topic_name: str, subscription_name: str, *, say: _Say = str) ->
 
 
 def masked_url(url: str) -> str:
-    """Return a webhook's URL without the parts that may be secret: user, password, path and query."""
+    """Return a webhook's URL without the parts that may be secret."""
     if not url:
         return ""
     parts = urlsplit(url)

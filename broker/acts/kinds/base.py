@@ -1,8 +1,6 @@
-"""The base class of all kinds of act: a name, parameters, a plan, and an apply that does what the plan said.
+"""The base class of all kinds of act.
 
-A kind has no state; the context has the services that it needs. The broker runs one act at a time, so `plan` and
-`apply` must be fast; kinds with `is_long` are applied in parallel with other acts. To add a kind, write a class in one
-of the packages beside this file and add its line to registry.py.
+The broker runs one act at a time, so `plan` and `apply` must be fast.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ P = TypeVar("P")
 
 
 class ActConflict(ActInvalid):
-    """The act would no longer do what its plan says. `preview` is the new plan; None = plan the act again."""
+    """The act would no longer do what its plan says. `preview` is the new plan, if there is one."""
 
     code = "ActConflict"
     retriable = True
@@ -73,9 +71,9 @@ class ActExpired(BrokerError):
 
 
 class PartlyDone(BrokerError):
-    """An error stopped an act that had already changed something, for example some of its partitions.
+    """An error stopped an act that had already changed something.
 
-    `result` has the outcome on each partition, or is empty. The text says how to complete the act.
+    `result` has the outcome on each partition, or is empty.
     """
 
     code = "PartlyDone"
@@ -86,28 +84,25 @@ class PartlyDone(BrokerError):
 
 
 class Scope(StrEnum):
-    """The thing that an act changes.
-
-    The request names it. It must exist when the act is planned, unless a comment below says otherwise.
-    """
+    """The thing that an act changes."""
 
     SUBSCRIPTION = "subscription"
-    # May be partitioned. The kind itself handles the partitions, unless it has `takes_partitions`.
+    # A kind without `takes_partitions` must handle the topic's partitions.
     TOPIC = "topic"
     NAMESPACE = "namespace"  # `topic_name` is tenant/namespace
-    NEW_NAMESPACE = "new namespace"  # as NAMESPACE, but the act creates it
-    TENANT = "tenant"  # `topic_name` is tenant/*; the tenant may not exist yet
+    NEW_NAMESPACE = "new namespace"
+    TENANT = "tenant"  # `topic_name` is tenant/*, and the tenant may not exist
 
 
 class Reports(Protocol):
-    """The reports that acts need, on topics and subscriptions."""
+    """Reports on topics and subscriptions."""
 
     @property
     def rates(self) -> Rates:
         """Return the rates of publishing and acking."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Put this subscription into the next report."""
+        """Put a subscription into the next report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,19 +120,19 @@ class TopicTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActContext:
-    """One request, and the services that kinds need to carry it out."""
+    """One request, and the services that acts need."""
 
     act: WaitingAct
     topics: Topics
     non_persistent: NonPersistentTopics
     tools: TopicTools
-    opener: ProducerOpener  # for acts that publish
+    opener: ProducerOpener
     reports: Reports
     pool: ConnectionPool
     clock: Clock
     undo_window_s: int
-    max_message_bytes: int  # limit on the uncompressed size of a message that is read
-    max_published_bytes: int  # limit on the size of a message that is published
+    max_message_bytes: int  # uncompressed size of a message to read
+    max_published_bytes: int  # size of a message to publish
 
     async def topic(self) -> Topic:
         """Return the topic, loaded if necessary.
@@ -147,7 +142,7 @@ class ActContext:
         return await self.topics.open_named(self.act.topic_name)
 
     async def report(self, progress: Mapping[str, Any]) -> None:
-        """Store the progress of the work, for users and for a broker that continues it."""
+        """Store the progress of the act."""
         await repeat_until_done(
             self.pool,
             lambda c: store.report(c, self.act.act_id, json.dumps(dict(progress))),
@@ -155,7 +150,7 @@ class ActContext:
         )
 
     async def subscription(self) -> Subscription:
-        """Return the durable subscription, loaded if necessary. Raises NoSubscription, and the errors of `topic`."""
+        """Return the durable subscription. Raises NoSubscription and the errors of `topic`."""
         subscription = (await self.topic()).subscriptions.get(self.act.subscription_name)
         if subscription is None or not subscription.is_durable:
             raise NoSubscription(
@@ -166,7 +161,7 @@ class ActContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One partition of an act on several partitions. The act in `context` has this partition's topic and plan."""
+    """One partition of an act. The act in `context` has the partition's topic and plan."""
 
     partition: int
     context: ActContext
@@ -174,84 +169,79 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The effect that an act would have, as the requester sees it."""
+    """The effect that an act would have."""
 
-    shown: Mapping[str, Any] = field(default_factory=dict)  # JSON; kept, and given to apply as `act.plan`
-    cursor_version: int | None = None  # apply is refused if the cursor was moved after this version
+    shown: Mapping[str, Any] = field(default_factory=dict)  # JSON, which `apply` finds in `act.plan`
+    cursor_version: int | None = None  # `apply` is refused if the cursor has another version
 
 
 class ActKind(ABC, Generic[P]):
-    """One kind of act."""
+    """One kind of act. Kinds have no state."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # one to three sentences for users
+    summary: ClassVar[str]
     scope: ClassVar[Scope] = Scope.SUBSCRIPTION
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
-    # For users, if can_undo is False: why the act cannot be undone, or what to do instead.
+    # Tells users why the act cannot be undone, or what to do instead.
     no_undo: ClassVar[str] = "it cannot be undone"
-    # True: `apply` may take longer than milliseconds, so it runs in parallel with other acts.
+    # If True, `apply` may take longer than milliseconds and runs in parallel with other acts.
     is_long: ClassVar[bool] = False
-    # False: `requests.plan` refuses acts of this kind. The broker, a client, the admin API or `plan_undo` creates them.
+    # If False, `requests.plan` refuses acts of this kind.
     can_be_requested: ClassVar[bool] = True
-    # True: on a partitioned topic, one act covers all partitions, or those that the parameter `partitions` names.
+    # If True, one act can change several partitions of a topic.
     takes_partitions: ClassVar[bool] = False
-    # If planning raises one of these errors on a partition, an act on several partitions leaves this partition out.
+    # An act on several partitions leaves out a partition on which planning raises one of these errors.
     leaves_out: ClassVar[tuple[type[ActInvalid], ...]] = (NoSubscription,)
     parameters: type[P]
-    # Parameters that make up a message. Until it is published, the act stores them apart from its other parameters.
+    # Parameters that make up a message. The act stores them separately until the message is published.
     of_message: ClassVar[frozenset[str]] = frozenset()
 
     def message_of(self, given: P) -> bytes | None:
-        """Return the message in the parameters `of_message` as an entry; None if the kind has no such parameters."""
+        """Return the message in the parameters as an entry, or None."""
         return None
 
     def read(self, raw: Mapping[str, Any]) -> P:
-        """Check the parameters and return them, without `partitions`. Raises ActInvalid if one is wrong."""
+        """Return the checked parameters without `partitions`. Raises ActInvalid if a parameter is wrong."""
         if self.takes_partitions:
             chosen_partitions(raw)
             raw = {name: value for name, value in raw.items() if name != PARTITIONS}
         return read_parameters(self.parameters, raw)
 
     def why_one_partition(self, given: P) -> str:
-        """Return why these parameters make sense only on one partition; empty if they make sense on several."""
+        """Return why the act cannot take several partitions, or an empty text."""
         return "" if self.takes_partitions else f"{self.name} acts on one topic"
 
     def message_id(self, given: P) -> str | None:
-        """Return the id of a message if the act concerns only the partition that has this message, else None."""
+        """Return the id of a message if the act concerns only the partition with this message."""
         return None
 
     def other_topics(self, given: P) -> tuple[str, ...]:
-        """Return the topics that the act publishes to besides its own topic, as far as its parameters name them."""
+        """Return the other topics to which the act publishes, as its parameters name them."""
         return ()
 
     def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the topics that the act publishes to besides its own topic, as its plan shows them."""
+        """Return the other topics to which the act publishes, as its plan names them."""
         return ()
 
     @abstractmethod
     async def plan(self, context: ActContext, given: P) -> Plan:
-        """Return what the act would do, and change nothing.
-
-        Raises BrokerError, with a message for the user, to refuse the act.
-        """
+        """Return what the act would do. Raises BrokerError to refuse the act."""
 
     @abstractmethod
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
-        """Do what the plan says. Return the result as JSON, or None if it was stored together with the change.
+        """Do what the plan says. Return the result as JSON, or None if the result is already stored.
 
-        If the broker dies before a returned result is stored, the next broker may call `apply` again. So `apply` must
-        be safe to repeat.
-
-        Raises BrokerError if the act is refused or fails, and PartlyDone if it stopped halfway. Long work calls
-        `context.report`, and finds the report of an earlier broker in `act.progress`.
+        `apply` must be safe to repeat, because a broker may die before it stores the result. Long work calls
+        `context.report` and finds the last report in `act.progress`. Raises BrokerError if the act fails, and
+        PartlyDone if it stopped halfway.
         """
 
     async def apply_parts(
         self, context: ActContext, parts: Sequence[Part], given: P
     ) -> Mapping[str, Any] | None:
-        """Apply the act on several partitions, each with its own part of the plan. For kinds with `takes_partitions`.
+        """Apply the act on several partitions. Kinds with `takes_partitions` implement this method.
 
-        Return and raise the same as `apply`. Raises PartlyDone if an error came after some partitions were changed.
+        Returns and raises the same as `apply`.
         """
         raise ActInvalid(self.why_one_partition(given))

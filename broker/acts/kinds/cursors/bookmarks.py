@@ -1,4 +1,4 @@
-"""Bookmarks: named places in a topic, which can keep the messages after them from being trimmed."""
+"""Bookmarks name places in a topic and can protect the messages after them from trimming."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_MS: Final = 100 * 366 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBookmark(Place):
-    """The name and the place of the new bookmark."""
+    """The name and the place of a new bookmark."""
 
     name: Annotated[str, Rule("name of the new bookmark, unique on the topic")]
     keep_ms: Annotated[
@@ -43,7 +43,7 @@ class NewBookmark(Place):
 
 
 class CreateBookmark(DirectKind[NewBookmark]):
-    """Create a bookmark at a position. The bookmark does not record which messages after it were acked."""
+    """Create a bookmark at a position. A bookmark does not record acks."""
 
     name = "create_bookmark"
     summary = "Name a place in a topic, so that cursors can be reset to it. The bookmark pins the messages after it."
@@ -75,7 +75,7 @@ class CreateBookmark(DirectKind[NewBookmark]):
 
     async def carry_out(self, context: ActContext, given: NewBookmark) -> None:
         topic, target = await context.topic(), await _target(context, given)
-        # Trimming reads bookmarks and drops ledgers under the same lock.
+        # Trimming holds this lock while it reads bookmarks and drops ledgers.
         async with topic.subscriptions.creating:
             stored = await topic.write(
                 lambda connection, epoch: store.create(
@@ -103,7 +103,7 @@ class BookmarkName:
 
 
 class DeleteBookmark(DirectKind[BookmarkName]):
-    """Delete a bookmark. The messages that it pinned can be trimmed after that."""
+    """Delete a bookmark."""
 
     name = "delete_bookmark"
     summary = "Delete a bookmark. The topic's retention applies again to the messages that it pinned."

@@ -1,4 +1,4 @@
-"""The change that an act makes to one cursor, and the number of messages that it affects."""
+"""A change of one cursor, and the number of messages that it affects."""
 
 from __future__ import annotations
 
@@ -23,22 +23,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The place to which a cursor moves, or the entry that it acks. Later messages and acks do not change it."""
+    """The place to which a cursor moves, or the entry that it acks."""
 
     how: Literal["reset", "move", "one"]
-    # reset: the entry to deliver next; move: the new mark-delete position; one: the entry to ack
+    # Depending on `how`, the entry to deliver next, the new mark-delete position, or the entry to ack.
     position: Position
-    # If the target is inside a batch: the bitset of the members that the move does not ack. None otherwise.
+    # Bitset of the batch members that stay unacked. None = the target is not inside a batch.
     remaining: int | None = None
-    # reset: the place to pass to `State.begin_at`; None = `position`
+    # Requested place of a reset, if it differs from `position`.
     begins_at: Position | None = None
     notes: tuple[str, ...] = ()
 
     def first_message(self, partition: int | None) -> MessageId:
-        """Return the first message that the move leaves unacked: inside a batch with its index, else the entry's id.
-
-        `partition` is that of the topic; None = it is not one.
-        """
+        """Return the first message that the move leaves unacked."""
         left = self.remaining or 0
         if not left:
             return MessageId(*self.position)
@@ -46,7 +43,7 @@ class Target:
         return MessageId(*self.position, partition=-1 if partition is None else partition, batch_index=index)
 
     def to_json(self) -> dict[str, object]:
-        """Return the target as a plan stores it, without the notes."""
+        """Return the target as a plan stores it. The notes are left out."""
         return {
             "how": self.how,
             "position": str(self.position),
@@ -89,20 +86,20 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The change that an act makes to a cursor, and the data that its plan stores about the change."""
+    """A change of a cursor, and the data that the plan stores about the change."""
 
-    run: Callable[[Cursor], None]  # if this raises IndexMissing, nothing has changed
-    # The target, as the plan stores it; None = the change is found again when the act is applied.
+    run: Callable[[Cursor], None]  # changes nothing if it raises IndexMissing
+    # Target in the plan. None = `apply` finds the change again.
     pinned: Mapping[str, object] | None = None
-    begins_at: Position | None = None  # the requested place, even if it is trimmed; None = no reset
+    begins_at: Position | None = None  # requested place of a reset, even if trimmed
     notes: tuple[str, ...] = ()
-    one: Position | None = None  # the entry that the change acks, if it acks only one
+    one: Position | None = None  # the only entry that the change acks
     is_whole: bool = False  # the change acks the whole entry `one`
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return `one` with the bitset of its unacked members. Call this right after the change.
+        """Return the position and the unacked members of `one`, or of a partly acked next entry.
 
-        If `one` is None, return the same for the first unacked entry if that is partly acked, else None.
+        Call this right after the change.
         """
         if self.one is None:
             return cursor.partly_acked_next()
@@ -113,19 +110,19 @@ class Change:
 class PlannedMove:
     """The effect that a move would have. Numbers count messages unless a comment says otherwise."""
 
-    acked_before: int  # since the topic began
+    acked_before: int  # messages acked since the topic began
     mark_delete_before: Position
     mark_delete_after: Position
     backlog_before: int
     backlog_after: int
-    replayed: int  # acked now, will be delivered again
-    skipped: int  # not acked now, will not be delivered
-    partly_acked_forgotten: int  # partly acked batches of which no member stays acked
+    replayed: int  # acked messages that will be delivered again
+    skipped: int  # unacked messages that will not be delivered
+    partly_acked_forgotten: int  # number of batches that lose all acks
     inside: tuple[Position, int] | None  # the first unacked entry and its unacked members, if partly acked
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
-    """Try a change on a copy of the cursor, and return its effect. Raises IndexMissing if counts are not loaded."""
+    """Try a change on a copy of the cursor. Raises IndexMissing if message counts are not loaded."""
     cursor, log = subscription.cursor, subscription.log
     before = cursor.snapshot()
     moved = Cursor(log.ledgers, log.index, before)
@@ -149,7 +146,7 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
 
 
 async def with_index(reader: TopicReader, count: Callable[[], T]) -> T:
-    """Return the result of `count`. While it raises IndexMissing, load the missing counts and try again."""
+    """Return the result of `count`. Load the missing message counts first."""
     while True:
         try:
             return count()

@@ -1,7 +1,4 @@
-"""Find the chunks of large messages that an act would separate. A consumer can use a message only with all its chunks.
-
-Each chunk is an entry, and counts as a message.
-"""
+"""Find large messages whose chunks an act would separate. Each chunk is an entry."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChunkPlace", "chunk_at", "end_of_message", "notes_on_chunks"]
 
-_MOST_CHUNKS: Final = 1000  # a plan follows a message for at most this many chunks
+_MOST_CHUNKS: Final = 1000
 
 
 class ChunkPlace(NamedTuple):
@@ -26,12 +23,12 @@ class ChunkPlace(NamedTuple):
 
     position: Position
     uuid: str
-    chunk_id: int  # from 0
+    chunk_id: int  # counted from 0
     chunks: int
 
     @property
     def is_last(self) -> bool:
-        """Return whether this is the message's last chunk."""
+        """Whether the chunk is the last of its message."""
         return self.chunk_id + 1 >= self.chunks
 
     def __str__(self) -> str:
@@ -39,7 +36,7 @@ class ChunkPlace(NamedTuple):
 
 
 async def chunk_at(topic: Topic, position: Position) -> ChunkPlace | None:
-    """Return the chunk at a position; None if the entry is not a chunk or cannot be read. Safe to cancel."""
+    """Return the chunk at a position, or None if the entry is not a chunk or cannot be read."""
     if not topic.log.ledgers.contains(position):
         return None
     try:
@@ -58,7 +55,7 @@ async def chunk_at(topic: Topic, position: Position) -> ChunkPlace | None:
 async def end_of_message(topic: Topic, chunk: ChunkPlace) -> Position | None:
     """Return the position of a message's last chunk.
 
-    None if a chunk is missing, other entries are in between, or the last chunk is more than _MOST_CHUNKS away.
+    Return None if the chunks are not in consecutive entries, or if the last chunk is too far away.
     """
     at = chunk
     while not at.is_last:

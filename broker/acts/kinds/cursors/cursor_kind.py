@@ -1,7 +1,4 @@
-"""Acts that move one cursor, or the cursors of several partitions.
-
-The same function computes the preview, on a copy of the cursor, and makes the change.
-"""
+"""Acts that move one cursor, or the cursors of several partitions."""
 
 from __future__ import annotations
 
@@ -31,19 +28,16 @@ P = TypeVar("P")
 
 
 class CursorKind(ActKind[P]):
-    """An act that moves a cursor. The move, the snapshot for an undo and the result are stored in one transaction.
-
-    Acks that arrive after the plan may change the counts, within the limits that the plan allows.
-    """
+    """An act that moves a cursor. One transaction stores the move, the snapshot for an undo and the result."""
 
     can_undo: ClassVar[bool] = True
     takes_partitions: ClassVar[bool] = True
-    # True: acks between plan and apply raise the number of messages that are delivered again.
+    # If True, acks after the plan increase the number of messages that are delivered again.
     forgets_acks: ClassVar[bool] = False
 
     @abstractmethod
     async def find(self, context: ActContext, subscription: Subscription, given: P) -> Change:
-        """Return the change to make to the cursor as it is now. Raises BrokerError to refuse the act."""
+        """Return the change for the cursor as it is now. Raises BrokerError to refuse the act."""
 
     def pinned(self, planned: Mapping[str, Any]) -> Change:
         """Return the change that a plan has recorded."""
@@ -52,10 +46,9 @@ class CursorKind(ActKind[P]):
     async def prepare(
         self, context: ActContext, subscription: Subscription, change: Change
     ) -> Mapping[str, object]:
-        """Do the work that must be durable before the cursor moves, and return further fields of the result.
+        """Do the work that must be durable before the cursor moves. Return further fields of the result.
 
-        Meanwhile nothing is dispatched and acks wait, so this method must be fast. Raises BrokerError to refuse the
-        act; then the cursor does not move.
+        This method must be fast, because dispatch and acks wait. Raises BrokerError to refuse the act.
         """
         return {}
 
@@ -99,7 +92,7 @@ class CursorKind(ActKind[P]):
             for part, subscription in zip(parts, subscriptions, strict=True):
                 with named(part):
                     moves.append(await self._ready(part.context, subscription, given))
-                await asyncio.sleep(0)  # clients are served between two partitions
+                await asyncio.sleep(0)  # clients are served between partitions
             if complaint := joint_complaint(parts, moves, context.act.plan or {}):
                 raise ActConflict(complaint, preview=await self._parts_planned_anew(parts, moves))
             for part, ready in zip(parts, moves, strict=True):
@@ -115,13 +108,8 @@ class CursorKind(ActKind[P]):
             )
 
     async def _ready(self, context: ActContext, subscription: Subscription, given: P) -> ReadyMove:
-        """Return the move of one cursor as it would be now. Call it inside `moving`.
-
-        Raises ActConflict if the cursor was moved, or the subscription created again, after the plan. Raises
-        SubscriptionNotFound if the subscription was deleted while the act waited.
-        """
-        # Check this first. Otherwise the statement that stores the move would find no cursor, and the act would fail as
-        # if the topic had moved.
+        """Check the plan, and return the move of one cursor. Call this inside `moving`."""
+        # Without this check, storing the move would fail as if the topic had moved.
         if subscription.is_deleted:
             raise SubscriptionNotFound(f"subscription {subscription.name} was deleted meanwhile")
         act, planned = context.act, context.act.plan or {}

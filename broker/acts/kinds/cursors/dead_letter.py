@@ -1,7 +1,6 @@
-"""Send one message to a dead-letter topic for an operator, as a client does when a message fails too often.
+"""Send one message to a dead-letter topic for an operator.
 
-The copy is durable before the cursor moves. If the broker dies in between, the message is not lost: the next broker may
-apply the act again, and then the dead-letter topic gets the copy twice.
+The copy is durable before the cursor moves. If the broker dies before the move, the topic may get the copy twice.
 """
 
 from __future__ import annotations
@@ -27,14 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Letter", "SendToDeadLetters"]
 
-_PUBLISH_S: Final = 5.0  # to publish the copies; the subscription delivers nothing meanwhile
-
-_IDS_KEPT: Final = 100  # of the copies of one batch
+_PUBLISH_S: Final = 5.0  # the subscription delivers nothing while the copies are published
+_IDS_KEPT: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter(TheMessage):
-    """The message to send, and the dead-letter topic if it is not the usual one."""
+    """The message to send, and its dead-letter topic."""
 
     to_topic: Annotated[
         str | None,
@@ -59,7 +57,7 @@ class Letter(TheMessage):
 
 
 class SendToDeadLetters(CursorKind[Letter]):
-    """Publish a copy with the properties of a dead letter, then acknowledge the message. Consumers stay connected."""
+    """Copy a message to a dead-letter topic, then acknowledge the message."""
 
     name = "send_to_dead_letters"
     summary = "Copy one message to the dead-letter topic, then acknowledge it on behalf of the subscription."
@@ -72,7 +70,7 @@ class SendToDeadLetters(CursorKind[Letter]):
         return () if given.to_topic is None else (TopicName.parse(given.to_topic).full,)
 
     def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
-        letter_topic = planned.get("letter_topic")  # a connected consumer may have chosen it
+        letter_topic = planned.get("letter_topic")  # a connected consumer may have chosen this topic
         return (letter_topic,) if isinstance(letter_topic, str) else ()
 
     async def find(self, context: ActContext, subscription: Subscription, given: Letter) -> Change:
@@ -136,6 +134,5 @@ def _to(target: Target, letter_topic: str, *, keep: bool) -> Change:
 
 
 def _pinned(change: Change) -> tuple[Target, str]:
-    """Return the message and the full name of the dead-letter topic that a change has recorded."""
     pinned = change.pinned or {}
     return Target.from_json(pinned), str(pinned["letter_topic"])

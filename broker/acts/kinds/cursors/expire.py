@@ -1,6 +1,6 @@
-"""Expire: every message before a time, or up to a message, counts as acked.
+"""Expire messages up to a time or a message.
 
-This includes messages that are in flight or delayed.
+Expired messages count as acked, even if they are in flight or delayed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ExpireTo:
 
 
 class Expire(CursorKind[ExpireTo]):
-    """Move mark-delete forward. Consumers stay connected."""
+    """Move the mark-delete position forward. Consumers stay connected."""
 
     name = "expire"
     summary = (

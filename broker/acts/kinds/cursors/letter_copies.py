@@ -1,4 +1,4 @@
-"""Copies of messages for a dead-letter topic ("letters"): their contents, and their publication."""
+"""Make and publish letters. A letter is a copy of a message for a dead-letter topic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["copies_of", "publish"]
 async def copies_of(
     context: ActContext, subscription: Subscription, target: Target
 ) -> Sequence[tuple[Message, dict[str, str]]]:
-    """Return each message to copy, with its letter's properties. Raises ActInvalid if none can be copied."""
+    """Return each message to copy, with its letter's properties. Raises ActInvalid if no copy can be made."""
     position = target.position
     left = subscription.cursor.remaining_of(position)
     if left == 0:
@@ -78,14 +78,13 @@ async def copies_of(
 
 
 def _is_set(members: int | None, message: Message) -> bool:
-    """Return whether a message of the entry is in an ack set; None stands for a set of all messages."""
     return members is None or bool(members >> max(message.batch_index, 0) & 1)
 
 
 async def publish(
     context: ActContext, topic: str, letters: Sequence[tuple[Message, dict[str, str]]]
 ) -> list[str]:
-    """Publish the letters and return their ids. Raises BrokerError; even then, some letters may be stored."""
+    """Publish the letters and return their ids. If this raises BrokerError, some letters may be stored."""
     producer = await InternalProducer.open(context.opener, topic, name=f"vela-letter-{context.act.act_id}")
     now_ms = context.clock.now_ms()
     try:

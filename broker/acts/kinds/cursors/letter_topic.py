@@ -1,4 +1,4 @@
-"""Find the dead-letter topic of a subscription, and create a subscription that keeps its letters."""
+"""Find the dead-letter topic of a subscription, and protect dead letters from retention."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READER", "LetterTopic", "find_letter_topic", "keep_letters"]
 
-READER: Final = "letters"  # the subscription that an act creates, so that its letter is kept
+READER: Final = "letters"  # name of the subscription that protects dead letters from retention
 _KEPT: Final = (
     f"the subscription {READER} is created on it, starting at the earliest message, so that retention keeps the"
     " letters"
@@ -29,22 +29,19 @@ _LOST: Final = "retention removes the letter unread"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterTopic:
-    """A dead-letter topic, and notes about it for an operator."""
+    """A dead-letter topic, and notes for an operator."""
 
     name: TopicName
-    is_unread: bool = False  # it has no durable subscription, or does not exist
+    is_unread: bool = False  # the topic has no durable subscription, or does not exist
     notes: tuple[str, ...] = ()
 
 
 async def find_letter_topic(
     context: ActContext, subscription: Subscription, given: str | None, *, keep: bool
 ) -> LetterTopic:
-    """Return `given`, else the dead-letter topic that a connected consumer uses, else the topic with the usual name.
+    """Return `given`, else the topic that a connected consumer uses, else the topic with the usual name.
 
-    The usual name is TOPIC-SUBSCRIPTION-DLQ, or the name that old clients used if there is such a topic.
-
-    `keep` says whether the act creates a subscription if there is none. Raises ActInvalid if the topic cannot store
-    letters.
+    `keep` changes only the notes. Raises ActInvalid if the topic cannot store letters.
     """
     name = TopicName.parse(given) if given is not None else await _usual(context, subscription)
     if name.base == subscription.log.name.base:
@@ -75,7 +72,7 @@ async def find_letter_topic(
 async def keep_letters(context: ActContext, topic: str) -> None:
     """Create a subscription from the earliest message, unless the topic has a durable one. Safe to repeat.
 
-    Does nothing on a partitioned topic. Raises BrokerError if the topic cannot be opened or has too many subscriptions.
+    Does nothing on a partitioned topic. Raises BrokerError if no subscription can be created.
     """
     try:
         opened = await context.topics.open_named(topic)
@@ -117,14 +114,10 @@ async def _usual(context: ActContext, subscription: Subscription) -> TopicName:
 
 
 async def _is_unread(context: ActContext, name: TopicName) -> bool:
-    """Return whether the topic has no durable subscription; False for partitioned topics, which are not checked.
-
-    Raises ActInvalid if the topic is terminated.
-    """
     try:
         topic = await context.topics.open_named(name.full)
     except (NotAllowed, TopicNotFound):
-        return False
+        return False  # partitioned topics are not checked
     if topic.is_terminated:
         raise ActInvalid(f"{name} is terminated and takes no letters: name another topic in to_topic")
     return not any(each.is_durable for each in topic.subscriptions.values())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MessagePlace", "find_message", "read_message_id"]
 
-# An id of the right shape, whatever the size of its numbers.
+# An id with numbers of any size.
 _SHAPE: Final = re.compile(r"(0|[1-9][0-9]*):(0|[1-9][0-9]*)(:(-1|0|[1-9][0-9]*)){0,2}")
 
 
@@ -31,29 +31,29 @@ class MessagePlace:
     """The place where a message is, or was."""
 
     position: Position
-    index: int | None  # in its batch; None = the whole entry
-    messages: int  # in the entry; 0 if it is not stored
+    index: int | None  # index in the batch; None = the whole entry
+    messages: int  # number of messages in the entry; 0 if the entry is not stored
     is_stored: bool
 
     @property
     def everything(self) -> int:
-        """Return the entry's ack set with nothing acked."""
+        """Return the ack set of an entry without acks."""
         return full(self.messages)
 
 
 async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> MessagePlace:
-    """Find a message by `ledger:entry[:partition[:index]]`, as clients and the console print it.
+    """Find a message by `ledger:entry[:partition[:index]]`. Partition -1 is accepted for every topic.
 
-    Partition -1 names no partition, and is accepted for every topic. `is_stored` is False if the entry was trimmed or
-    is not written yet. Raises ActInvalid if the text is not an id or names another partition. Raises NothingToActOn if
-    it names another topic's message, a ledger that cannot have been this topic's, or an index beyond the batch.
+    Raises ActInvalid if the text is not an id or names another partition. Raises NothingToActOn if the topic cannot
+    have had the message.
     """
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers
     if ledgers.get(position.ledger_id) is None:
         await _require_own(pool, topic, text, position.ledger_id)
     messages = await with_index(topic.reader, lambda: topic.log.index.require_messages_in(position))
-    if not ledgers.contains(position):  # checked last: the entry may be trimmed while counts are loaded
+    # The entry may be trimmed while counts are loaded.
+    if not ledgers.contains(position):
         return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     if index is not None and index >= messages:
         has = counted(messages, "message", "messages")
@@ -64,7 +64,7 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
 
 
 def read_message_id(text: str) -> MessageId:
-    """Read an id as an operator types it. Raises ActInvalid if the text is not an id, or has too large a number."""
+    """Read a message id that an operator typed. Raises ActInvalid if the id is wrong."""
     try:
         return MessageId.parse(text.strip())
     except InvalidMessageId as error:
@@ -98,7 +98,6 @@ def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
 
 
 async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id: int) -> None:
-    """Raise NothingToActOn if this ledger cannot have been the topic's. If it can, it counts as trimmed."""
     owner = await repeat_until_done(
         pool,
         lambda c: topic_store.topic_of_ledger(c, ledger_id),
@@ -107,7 +106,6 @@ async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id:
     if owner is not None and owner != topic.name.full:
         raise NothingToActOn(f"message id {text!r} belongs to {owner}, not to {topic.name}")
     first = next(iter(topic.log.ledgers), None)
-    # Trimmed ledgers leave no row. A ledger without a row may have been this topic's only if it is older than the
-    # topic's stored ledgers, and the topic has trimmed entries.
+    # A trimmed ledger leaves no row, and is older than the topic's stored ledgers.
     if first is None or ledger_id > first.ledger_id or not first.entries_before:
         raise NothingToActOn(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

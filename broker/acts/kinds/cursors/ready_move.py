@@ -1,4 +1,4 @@
-"""The move of one cursor, or of several for one act, from the last check to the stored result."""
+"""The moves of an act's cursors, from the last check to the stored result."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ __all__ = ["ReadyMove", "apply_together", "joint_complaint"]
 
 @dataclass(slots=True, kw_only=True)
 class ReadyMove:
-    """One cursor's move. Use it inside `moving`, so that no ack changes the cursor meanwhile."""
+    """The move of one cursor. Use it inside `moving`, where no ack changes the cursor."""
 
     context: ActContext
     subscription: Subscription
-    planned: Mapping[str, Any]  # the plan for this cursor
+    planned: Mapping[str, Any]
     change: Change
-    move: PlannedMove  # as it would be now
+    move: PlannedMove
     forgets_acks: bool
-    closed: int = 0  # consumers
+    closed: int = 0
     kept: int = 0
     prepared: Mapping[str, object] = field(default_factory=dict)  # further fields of the result
 
     def complaint(self) -> str:
-        """Return why the plan is refused, for example because the move would do more than planned; empty if not."""
+        """Return why the plan is refused, or an empty text."""
         replayed, allowed = self.planned["replayed_messages"], self.planned["allowed_drift_messages"]
         return self.hard_complaint() or replay_complaint(self.move.replayed, replayed, allowed)
 
     def hard_complaint(self) -> str:
-        """Return a reason to refuse the plan that no allowed drift can outweigh; empty if there is none."""
+        """Return why the plan is refused despite its allowed drift, or an empty text."""
         skipped = self.planned["skipped_messages"]
         if self.move.skipped > skipped:
             return more_than_planned(
@@ -54,7 +54,7 @@ class ReadyMove:
         return ""
 
     def begin(self, act_id: int, *, closes_consumers: bool) -> None:
-        """Close the consumers if the act closes them. Call this after the last check that could refuse the move."""
+        """Close the consumers if requested. Call this after the last check that could refuse the move."""
         if closes_consumers:
             self.subscription.moves.forget_acks()
             reason = f"an operator moved the cursor (act {act_id})"
@@ -62,7 +62,7 @@ class ReadyMove:
         self.kept = len(self.subscription.consumers)
 
     def run(self) -> None:
-        """Change the cursor. Raises IndexMissing if message counts are not loaded; then nothing has changed."""
+        """Change the cursor. Raises IndexMissing, and changes nothing, if message counts are not loaded."""
         self.change.run(self.subscription.cursor)
 
     def result(self) -> dict[str, Any]:
@@ -85,9 +85,9 @@ class ReadyMove:
         }
 
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
-        """If the act has acked an entry beyond mark-delete, wholly or partly, tell the subscription which.
+        """Update the subscription after the move was stored.
 
-        From now on, record acks for an undo; with `undo_window_s` 0, record none.
+        If `undo_window_s` is 0, no acks are recorded for an undo.
         """
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:
@@ -99,11 +99,8 @@ class ReadyMove:
             self.subscription.cursor.stop_undo_overlay()
 
     def _acked_meanwhile(self) -> int:
-        """Return how many messages consumers acked after the plan.
-
-        Consumers may also have acked messages that an earlier act had skipped. The cursor does not count these acks.
-        But if this act undoes the earlier one, each of them leaves one message fewer than planned to deliver again.
-        """
+        # The cursor does not count acks of messages that an earlier act had skipped.
+        # In an undo of the earlier act, each of these acks leaves one message fewer to deliver again.
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:
             return counted_by_cursor
@@ -111,7 +108,7 @@ class ReadyMove:
 
 
 def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
-    """Return a refusal if more messages would be delivered again than planned and allowed; empty if not."""
+    """Return a refusal if too many messages would be delivered again, or an empty text."""
     if replayed <= planned + allowed:
         return ""
     return more_than_planned(
@@ -120,9 +117,9 @@ def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
 
 
 def joint_complaint(parts: Sequence[Part], moves: Sequence[ReadyMove], whole: Mapping[str, Any]) -> str:
-    """Return why the plan of several partitions is refused, and name a partition. Empty if the plan is still right.
+    """Return why the plan of several partitions is refused, or an empty text.
 
-    The partitions share the allowed drift of the whole act.
+    The partitions share the allowed drift of the act.
     """
     for part, move in zip(parts, moves, strict=True):
         if complaint := move.hard_complaint():
@@ -147,7 +144,7 @@ async def apply_together(
     undo_window_s: int,
     closes_consumers: bool,
 ) -> None:
-    """Move all the cursors and store the act with its parts. Raises the same errors as `commit_together`."""
+    """Move all cursors and store the act with its parts. Raises the errors of `commit_together`."""
     for move in moves:
         move.begin(act_id, closes_consumers=closes_consumers)
     moved = await commit_together(
@@ -172,8 +169,6 @@ async def apply_together(
 
 @dataclass(frozen=True, slots=True)
 class _Recording:
-    """Makes the record of the act on one partition."""
-
     part: Part
     move: ReadyMove
 

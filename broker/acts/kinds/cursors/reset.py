@@ -1,4 +1,4 @@
-"""Reset: put a cursor at an exact place, forward or back."""
+"""Put a cursor at an exact place, forward or back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "Reset", "find_place"]
 
-# The last ms of the year 9999: PostgreSQL could store later times, but Python and the console cannot show them.
+# Last millisecond of the year 9999. Python cannot show later times.
 _MOST_MS: Final = 253_402_300_799_999
 _NEEDS = {
     "time": "time_ms",
@@ -37,7 +37,7 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in a topic: `to`, and the parameter that it needs, if any."""
+    """A place in a topic. `to` decides which parameter is needed."""
 
     to: Annotated[
         Literal["earliest", "latest", "time", "back_time", "id", "shift", "like", "bookmark"],
@@ -78,7 +78,7 @@ class Place:
 
 
 class Reset(CursorKind[Place]):
-    """Put a cursor at a place. Close the consumers, on Failover only the active one; they reconnect and start there."""
+    """Put a cursor at a place and close the consumers. On Failover, close only the active consumer."""
 
     name = "reset"
     summary = "Put the cursor at an exact place, forward or back; consumers reconnect and start there."
@@ -101,9 +101,9 @@ class Reset(CursorKind[Place]):
 
 
 async def find_place(context: ActContext, topic: Topic, given: Place, cursor: Cursor | None) -> Target:
-    """Return the place that a request asks for. `shift` counts from `cursor`.
+    """Return the requested place. Only `shift` needs `cursor`.
 
-    Raises ActInvalid if there is no such place, or if `cursor` is None and `shift` needs it.
+    Raises ActInvalid if the place does not exist.
     """
     ledgers = topic.log.ledgers
     match given.to:
@@ -180,7 +180,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # If no message follows, add no note: the bookmark may have been at the end of the log, without a message.
+    # A bookmark at the end of the log may never have had a message.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, begins_at=position, notes=notes)
