@@ -1,4 +1,4 @@
-"""Requests for acts from inside the broker's process: plan and apply in one call. The act log lists these acts too."""
+"""Plan and apply acts from inside the broker's process."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class PlanNotApproved(ActInvalid):
 
 
 class PlanEnded(ActInvalid):
-    """The plan can no longer be applied: another request applied it, or the act failed or expired."""
+    """The plan was already applied, or the act failed or expired."""
 
     code = "WrongState"
 
 
 class OwnRequests:
-    """Asks the runner of this process to carry out acts. The runner looks at a request as soon as it is stored."""
+    """Asks the runner of this process to carry out acts."""
 
     def __init__(self, runner: ActRunner) -> None:
         self._runner = runner
@@ -59,14 +59,13 @@ class OwnRequests:
         """Plan an act, apply it, and return its id. Long work continues after this method has returned.
 
         `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages published or
-        acked between plan and apply do not stop the act. If the plan no longer holds when it is applied, the act is
-        planned again, at most twice.
+        acked between plan and apply do not stop the act. If the plan no longer holds, the act is planned again, at most
+        twice.
 
-        Raises NothingToActOn if there is no such topic, subscription or namespace. Raises ReasonMissing if the
-        namespace is protected and `reason` is empty, and SecondPersonNeeded if the namespace asks for two users. Raises
-        PlanNotApproved if a user refuses the plan before it is applied, and PlanEnded if the plan can no longer be
-        applied for another reason. If the act is refused, fails, expires or is only partly done, raises the BrokerError
-        that says why.
+        Raises NothingToActOn if the topic, subscription or namespace does not exist. Raises ReasonMissing if the
+        namespace is protected and `reason` is empty. Raises SecondPersonNeeded if the namespace requires two users.
+        Raises PlanNotApproved if a user refuses the plan, and PlanEnded if the plan ended in another way. Raises
+        another BrokerError if the act is refused, fails, expires or is only partly done.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})
@@ -117,8 +116,7 @@ class OwnRequests:
             ):
                 return act_id
             if await store.needs_second_person(connection, act_id):
-                # Planner and applier must be two users. This request comes from no user, so the plan could never be
-                # applied.
+                # Two users must plan and apply. This request has no user, so the plan could never be applied.
                 refusal = SecondPersonNeeded(without_account(topic))
                 await store.refuse(
                     connection, act_id, who=who, origin=origin, error=str(refusal), error_code=refusal.code

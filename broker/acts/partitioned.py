@@ -1,4 +1,4 @@
-"""Acts on partitioned topics: find the partitions that an act concerns, and plan the act on each."""
+"""Find the partitions that an act concerns, and plan the act on each partition."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ P = TypeVar("P")
 
 
 async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part] | None:
-    """Return the partitions that an act concerns; None if the act is not done partition by partition.
+    """Return the partitions that an act concerns, or None if the act is not split by partition.
 
-    An apply concerns the partitions of its plan that were not left out. Raises ActInvalid if the act cannot be done on
-    the partitions that its parameters choose, or has nothing to undo, and TopicNotFound if there is no such topic.
+    Raises ActInvalid if the act cannot be done on the chosen partitions, or has nothing to undo. Raises TopicNotFound
+    if the topic does not exist.
     """
     act = context.act
     is_of_namespace = kind.scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE, Scope.TENANT)
@@ -70,9 +70,10 @@ async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part
 
 
 async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
-    """Plan an act on several partitions, and leave out those on which planning raises an error of `leaves_out`.
+    """Plan an act on several partitions.
 
-    Raises BrokerError if planning a partition raises any other error, or if all are left out.
+    An error of `kind.leaves_out` leaves a partition out. Raises BrokerError after any other error, or if all partitions
+    are left out.
     """
     planned: list[dict[str, Any]] = []
     first: ActInvalid | None = None
@@ -87,14 +88,14 @@ async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
             raise
         else:
             planned.append(part_json(part, plan.shown, cursor_version=plan.cursor_version))
-        await asyncio.sleep(0)  # clients are served between two partitions
+        await asyncio.sleep(0)  # Let the broker serve clients
     if first is not None and all("left_out" in each for each in planned):
         raise first
     return Plan(shown=merged_plan(planned))
 
 
 def recorded_parts(parts: Sequence[Part], result: Mapping[str, Any]) -> list[RecordedPart]:
-    """Return the record of each partition on which the act was done, for acts that do not store it themselves."""
+    """Return a record of each partition on which the act was done."""
     of_partition = {each["partition"]: each for each in result[PARTITIONS]}
     return [
         RecordedPart(
@@ -141,10 +142,6 @@ async def _to_undo(context: ActContext, topic: TopicName, undo_of: int) -> list[
 async def _partition_of(
     context: ActContext, topic: TopicName, count: int, chosen: tuple[int, ...] | None, text: str
 ) -> int:
-    """Return the partition of a message: the partition that its id names, else the partition that has its ledger.
-
-    Raises NothingToActOn if there is no such partition, and ActInvalid if `chosen` leaves it out or `text` is no id.
-    """
     message_id = read_message_id(text)
     partition: int | None = message_id.partition
     if message_id.partition < 0:

@@ -1,7 +1,4 @@
-"""Acts that have no undo: each kind says in `no_undo` whether and how you can reverse its acts.
-
-Plan and apply both call `measure`.
-"""
+"""Acts that have no undo."""
 
 from __future__ import annotations
 
@@ -26,21 +23,20 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """The effect that an act would have, or has had, measured at one moment."""
+    """The measured effect of an act."""
 
-    words: tuple[str, ...]  # sentences, shown in the plan and in the result
-    replayed_messages: int = 0  # acked, and delivered again
-    skipped_messages: int = 0  # not acked, and no longer delivered
+    words: tuple[str, ...]  # Sentences in the plan and the result
+    replayed_messages: int = 0  # Acked messages that are delivered again
+    skipped_messages: int = 0  # Unacked messages that are no longer delivered
     consumers_closed: int = 0
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()
-    pinned: Mapping[str, object] | None = None  # data fixed by the plan, for the apply
-    # The standing of the cursors that the act deletes. The act loses the messages that they have not acked.
-    standing: Standing | None = None
-    published_per_s: float = 0.0  # messages published for these cursors
+    pinned: Mapping[str, object] | None = None  # Data that the plan fixes for `apply`
+    standing: Standing | None = None  # Counts of the cursors that the act deletes
+    published_per_s: float = 0.0
 
     def to_json(self) -> dict[str, object]:
-        """Return the effect in the form stored in plans and results."""
+        """Return the effect as plans and results store it."""
         return {
             "words": list(self.words),
             "replayed_messages": self.replayed_messages,
@@ -53,23 +49,23 @@ class Effect:
 
 
 class DirectKind(ActKind[P]):
-    """An act whose `measure` says what it would do, and whose `carry_out` does it. Both must be safe to repeat."""
+    """A kind of act without undo. `measure` and `carry_out` must be safe to repeat."""
 
     @abstractmethod
     async def measure(self, context: ActContext, given: P) -> Effect:
-        """Return what the act would do now. Raises BrokerError to refuse the act."""
+        """Return the effect that the act would have now. Raises BrokerError to refuse the act."""
 
     @abstractmethod
     async def carry_out(self, context: ActContext, given: P) -> None:
-        """Do what `measure` says. Raises BrokerError if the act is refused."""
+        """Carry out the act. Raises BrokerError if the act is refused."""
 
     async def plan(self, context: ActContext, given: P) -> Plan:
         return self._planned(await self.measure(context, given))
 
     async def already_done(self, context: ActContext) -> Effect | None:
-        """Return the effect if nothing is left to do, for example after a broker died before it stored the result.
+        """Return the effect if the act is already done, else None.
 
-        None if there is something to do.
+        A broker may have died after it carried out the act and before it stored the result.
         """
         return None
 
@@ -121,10 +117,7 @@ class DirectKind(ActKind[P]):
         raise PartlyDone(f"{error}; plan the act again for the partitions that are left", result=result)
 
     async def _measured_again(self, each: _Measured, given: P) -> tuple[_Measured, BrokerError | None]:
-        """Measure a part again if it loses messages. Return the part, and an error if the part is refused now.
-
-        Messages may have been published while the earlier parts were applied.
-        """
+        """Measure again, because messages may have been published while earlier parts were applied."""
         if each.effect.standing is None:
             return each, None
         try:
@@ -135,10 +128,7 @@ class DirectKind(ActKind[P]):
         return each, None
 
     async def _carried_out(self, part: Part, given: P) -> BrokerError | None:
-        """Carry out the act on one partition. Return the error if it was refused.
-
-        It is not raised, because the caller must still record the partitions on which the act was done.
-        """
+        """Return an error instead of raising it. The caller must still record the finished partitions."""
         try:
             with named(part):
                 await self.carry_out(part.context, given)
@@ -151,7 +141,6 @@ class DirectKind(ActKind[P]):
         return None
 
     def _planned_again(self, each: _Measured) -> Mapping[str, Any]:
-        """Return one partition's part of a new plan. If nothing remains to do, the part says that it is left out."""
         return (
             {"left_out": "; ".join(each.effect.words)} if each.is_done else self._planned(each.effect).shown
         )
@@ -169,7 +158,6 @@ class DirectKind(ActKind[P]):
 
 
 def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
-    """Return how many messages were acked and published between plan and apply. Empty if the act loses no messages."""
     if effect.standing is not None:
         then = Standing.from_json(planned["standing"])
         return {
@@ -182,7 +170,7 @@ def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
 
 
 def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
-    """Return a reason to refuse the plan that no allowed drift can outweigh; empty if there is none."""
+    """Return why the plan is refused regardless of the allowed drift."""
     skipped, shown = effect.skipped_messages, planned["skipped_messages"]
     if effect.standing is None:
         if skipped <= shown:
@@ -194,7 +182,6 @@ def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str,
 
 
 def _drift_complaint(planned: Mapping[str, Any], meanwhile: Mapping[str, int]) -> str:
-    """Return a refusal if more messages would be lost than the plan showed and allowed; empty if not."""
     new, allowed = meanwhile.get("published_meanwhile_messages", 0), planned.get("allowed_drift_messages", 0)
     if new <= allowed:
         return ""
@@ -208,11 +195,9 @@ def _drift_complaint(planned: Mapping[str, Any], meanwhile: Mapping[str, int]) -
 
 
 class _Measured(NamedTuple):
-    """One partition of an act, right before it is applied."""
-
     part: Part
     effect: Effect
-    is_done: bool  # `already_done` found that nothing is left to do
+    is_done: bool
 
     @property
     def planned(self) -> Mapping[str, Any]:
@@ -224,12 +209,10 @@ class _Measured(NamedTuple):
 
     @property
     def published(self) -> int:
-        """Return how many messages were published after the plan for cursors that the act deletes."""
         return self.meanwhile.get("published_meanwhile_messages", 0)
 
 
 def _drift_error(each: _Measured, published: int, whole: Mapping[str, Any]) -> ActConflict | None:
-    """Return why a part is refused although the joint check passed. None if its plan is still right."""
     complaint = _why_not(each.planned, each.effect, each.meanwhile) or _drift_complaint(
         whole, {"published_meanwhile_messages": published}
     )
@@ -237,7 +220,6 @@ def _drift_error(each: _Measured, published: int, whole: Mapping[str, Any]) -> A
 
 
 def _joint_complaint(measured: Sequence[_Measured], whole: Mapping[str, Any]) -> str:
-    """Return why the plan of several partitions is refused, and name a partition. Empty if the plan is still right."""
     for each in measured:
         if not each.is_done and (complaint := _why_not(each.planned, each.effect, each.meanwhile)):
             return f"partition {each.part.partition}: {complaint}"

@@ -1,4 +1,4 @@
-"""How a plan's counts change before the plan is applied, and how much change an apply accepts by default."""
+"""How much a plan's counts may change before the plan is applied."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_DRIFT_MESSAGES", "TYPED_ABOVE_MESSAGES", "Drift", "Standing", "more_than_planned"]
 
-TYPED_ABOVE_MESSAGES: Final = 10_000  # an operator confirms a larger replay by typing a name
-MOST_DRIFT_MESSAGES: Final = 10**15  # the largest drift that a request may allow
-_WITHIN_S: Final = 30  # a plan is expected to be applied within this time
+TYPED_ABOVE_MESSAGES: Final = 10_000  # An operator confirms a larger replay by typing a name
+MOST_DRIFT_MESSAGES: Final = 10**15
+_WITHIN_S: Final = 30  # Expected time from plan to apply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """How fast a plan's count grows: acks add to the count of a reset, publishing adds to the count of a delete."""
+    """The speed at which a plan's count grows.
+
+    Acks add to the count of a reset. Publishing adds to the count of a delete.
+    """
 
     cause: Literal["acked", "published"]
     messages_per_s: float
 
     @property
     def messages(self) -> int:
-        """Return how many messages are expected to be acked, or published, before the plan is applied."""
+        """Return the growth that is expected before the plan is applied."""
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:
-        """Return how many more messages than planned an apply accepts by default.
+        """Return how many extra messages an apply accepts by default.
 
-        For acks, this is the expected number. But if the planned replay needs no typed confirmation, the number is
-        limited, so that the replay needs none even with this drift. For messages that a delete would lose, the number
-        is 0, because no preview has shown them.
+        A delete accepts no new messages, because no preview has shown them. A replay of at most TYPED_ABOVE_MESSAGES
+        must stay within this limit, because nobody has typed a name to confirm it.
         """
         if self.cause == "published":
             return 0
@@ -74,16 +76,16 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The counts of some cursors at one moment. Two standings show how much was acked and published in between."""
+    """The counts of some cursors at one moment."""
 
-    acked_messages: int  # sum over the cursors, since each topic began
-    published_messages: int  # sum over the cursors: a topic with two cursors counts twice
-    count: int  # number of cursors
-    cursors: str  # hash of their ids and versions; acks do not change it
+    acked_messages: int  # Sum over the cursors since their topics began
+    published_messages: int  # A topic with two cursors counts twice
+    count: int  # Number of cursors
+    cursors: str  # Hash of the cursors' ids and versions
 
     @classmethod
     def of(cls, subscriptions: Iterable[Subscription]) -> Standing:
-        """Return the current counts of these subscriptions, from memory."""
+        """Return the current counts of these subscriptions."""
         found = sorted(subscriptions, key=lambda each: each.subscription_id)
         which = " ".join(f"{each.subscription_id}:{each.cursor.version}" for each in found)
         return cls(
@@ -95,7 +97,7 @@ class Standing:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Standing:
-        """Return the standing that `to_json` has written."""
+        """Return the standing that `to_json` wrote."""
         return cls(**raw)
 
     def to_json(self) -> dict[str, object]:
@@ -109,11 +111,11 @@ class Standing:
 
     @property
     def unacked_messages(self) -> int:
-        """Return the sum of these cursors' backlogs."""
+        """Return the sum of the cursors' backlogs."""
         return self.published_messages - self.acked_messages
 
 
 def more_than_planned(count: int, planned: int, allowed: int, one: str, many: str) -> str:
-    """Return why an act whose count has grown is refused."""
+    """Return the error text for an act whose count has grown."""
     announced = f"the plan showed {planned}" + (f" and allowed for {allowed} more" if allowed else "")
     return f"{counted(count, one, many)}, {announced}; look at the new preview"

@@ -1,7 +1,4 @@
-"""Acts that clients perform, and acts that the broker performs because of a policy.
-
-The act log records them, and operators cannot request them.
-"""
+"""Acts that clients or policies cause. Operators cannot request these acts."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ _WHY: Final = "cannot be requested: clients or policies cause it, and the act lo
 
 
 class LoggedOnly(ActKind[NoParameters]):
-    """An act that is only recorded: the code that carries it out writes it to the act log."""
+    """An act that is only recorded in the act log."""
 
     can_be_requested = False
     parameters = NoParameters

@@ -1,4 +1,4 @@
-"""Merge the plans and results of an act's partitions into one plan and one result with totals."""
+"""Merge the plans and the results of an act's partitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SUMMED_OF: Final = {
 
 
 def merged_plan(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the plan of the whole act. Each part names its `partition`. The totals leave out parts with `left_out`."""
+    """Return the plan of the whole act. Parts with `left_out` do not count in the totals."""
     planned = [part for part in parts if "left_out" not in part]
     shown = _totals(planned)
     for name, members in _SUMMED_OF.items():
@@ -41,7 +41,7 @@ def merged_plan(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def merged_result(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the result of the whole act. Each part names its `partition`. The totals leave out parts with `error`."""
+    """Return the result of the whole act. Parts with `error` do not count in the totals."""
     shown = _totals([part for part in parts if "error" not in part])
     return {**shown, "partitions": list(parts)}
 
@@ -65,7 +65,6 @@ def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _joined(parts: Sequence[Mapping[str, Any]], name: str) -> list[str]:
-    """Return the sentences of all parts: first those that all parts share, then the others, each with its partition."""
     first = parts[0].get(name, ()) if parts else ()
     shared = [each for each in first if all(each in part.get(name, ()) for part in parts)]
     return shared + [

@@ -1,8 +1,7 @@
-"""An act's parameters: untrusted JSON in, a frozen dataclass out, or an error that says what to change.
+"""Read an act's parameters from untrusted JSON into a frozen dataclass.
 
-A kind declares a frozen dataclass whose fields are annotated `Annotated[type, Rule("what it is")]`. Types are int, str,
-bool, Literal of strings and Mapping[str, str], each optionally `| None`. A field without a default is required. Rules
-about several fields belong in `__post_init__`, which raises ActInvalid.
+Fields are annotated `Annotated[type, Rule("description")]`. A type is int, str, bool, a Literal of strings or
+Mapping[str, str], optionally `| None`. The method `__post_init__` checks rules about several fields.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ __all__ = [
 
 P = TypeVar("P")
 
-_MOST_TEXT = 4096  # characters
+_MOST_TEXT = 4096  # Characters
 STORABLE_TEXT = f"text of at most {_MOST_TEXT} characters, without NUL and in UTF-8"
 
 
 class ActInvalid(BrokerError):
-    """The act cannot be planned or applied; the text says what to change."""
+    """The act cannot be planned or applied."""
 
     code = "MetadataError"
 
 
 class NothingToActOn(ActInvalid):
-    """The request names something that does not exist, such as a message, a bookmark or a consumer."""
+    """The request names something that does not exist."""
 
     code = "NothingToActOn"
 
@@ -50,22 +49,22 @@ class NoSubscription(NothingToActOn):
 
 
 class AlreadySo(ActInvalid):
-    """The thing to create already exists, or the subscription is already in the wanted state."""
+    """The wanted state already exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The meaning of one parameter, and the values that it accepts."""
+    """The description and the limits of one parameter."""
 
     doc: str
-    least: int | None = None  # of a number
+    least: int | None = None
     most: int | None = None
-    most_characters: int = _MOST_TEXT  # of a string, or of each string in an object
+    most_characters: int = _MOST_TEXT  # Applies to a string, or to each string in an object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoParameters:
-    """The parameters of an act that has none."""
+    """The parameters of an act without parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +77,7 @@ class _Field:
 
 
 def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
-    """Return `raw` as a `shape`. Raises ActInvalid if a parameter is missing, unknown or wrong."""
+    """Return `raw` as an instance of `shape`. Raises ActInvalid if a parameter is missing, unknown or wrong."""
     known = _fields(shape)
     unknown = raw.keys() - {field.name for field in known}
     if unknown:
@@ -96,7 +95,7 @@ def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
 
 
 def json_schema(shape: type[Any]) -> dict[str, Any]:
-    """Return a kind's parameters as JSON Schema, for /api/v1/openapi.json."""
+    """Return a kind's parameters as JSON Schema."""
     known = _fields(shape)
     schema: dict[str, Any] = {
         "type": "object",
@@ -169,7 +168,7 @@ def _text_of(rule: Rule) -> str:
 
 
 def is_storable_text(value: object, most_characters: int = _MOST_TEXT) -> bool:
-    """Return whether a value is a string of at most `most_characters` characters that PostgreSQL can store.
+    """Return whether a value is a string of at most `most_characters` that PostgreSQL can store.
 
     PostgreSQL cannot store NUL or lone surrogates.
     """

@@ -1,4 +1,4 @@
-"""The parameter `partitions` of an act on a partitioned topic: text such as "0,2,5-7"."""
+"""The parameter `partitions` of an act, such as "0,2,5-7"."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from broker.acts.kinds.parameters import ActInvalid
 __all__ = ["MOST_PARTS", "PARTITIONS", "PARTITIONS_SCHEMA", "chosen_partitions"]
 
 PARTITIONS: Final = "partitions"
-MOST_PARTS: Final = 1000  # the most partitions of one act, whose row contains the plan of each
-_MOST_NAMED: Final = 10_000  # repeated ranges count too, so that no request keeps the broker busy for seconds
+MOST_PARTS: Final = 1000  # The act's row contains the plan of each partition
+_MOST_NAMED: Final = 10_000  # Repeated ranges could keep the broker busy for seconds
 PARTITIONS_SCHEMA: Final = {
     "type": "string",
     "description": "on a partitioned topic: the partitions to act on, such as 0,2,5-7; all by default",
@@ -21,9 +21,9 @@ _SHAPE: Final = re.compile(r"\s*[0-9]{1,5}(\s*-\s*[0-9]{1,5})?\s*(,\s*[0-9]{1,5}
 
 
 def chosen_partitions(raw: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """Return the partitions that an act's parameters name, in ascending order; None if they name none.
+    """Return the chosen partitions in ascending order, or None if the parameter is missing.
 
-    Raises ActInvalid if the text is malformed or names more than 10,000.
+    Raises ActInvalid if the text is malformed or names more than 10,000 partitions.
     """
     text = raw.get(PARTITIONS)
     if text is None:

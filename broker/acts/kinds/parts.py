@@ -1,4 +1,4 @@
-"""One partition's part of an act on several partitions: its errors, and its stored plan or result."""
+"""Errors, plans and results of one partition in an act on several partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["name_error", "named", "part_json"]
 
 
 def part_json(part: Part, shown: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return one partition's plan or result in the form in which the whole act stores it."""
+    """Return one partition's plan or result as the whole act stores it."""
     about: dict[str, Any] = {"partition": part.partition, "topic": part.context.act.topic_name}
     if part.context.act.undo_of is not None:
         about["undo_of"] = part.context.act.undo_of
@@ -22,7 +22,7 @@ def part_json(part: Part, shown: Mapping[str, Any], **more: Any) -> dict[str, An
 
 @contextmanager
 def named(part: Part) -> Iterator[None]:
-    """Put the partition's number before the text of a BrokerError that is raised inside."""
+    """Put the partition's number before the text of a BrokerError that the block raises."""
     try:
         yield
     except BrokerError as error:
@@ -31,5 +31,5 @@ def named(part: Part) -> Iterator[None]:
 
 
 def name_error(part: Part, error: BrokerError) -> None:
-    """Put the partition's number before the text of this error."""
+    """Put the partition's number before the text of the error."""
     error.args = (f"partition {part.partition}: {error}", *error.args[1:])

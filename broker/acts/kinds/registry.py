@@ -1,4 +1,4 @@
-"""All kinds of act, in the order in which users see them. A new kind needs a line here."""
+"""All kinds of act, in the order in which users see them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ KINDS: Final = {kind.name: kind for kind in _ALL}
 
 
 def find_kind(name: str) -> ActKind[Any]:
-    """Return the kind of this name. If there is none, raises ActInvalid, which lists the names to use."""
+    """Return the kind of this name. Raises ActInvalid for an unknown name."""
     kind = KINDS.get(name)
     if kind is None:
         known = ", ".join(each.name for each in _ALL if each.can_be_requested)

@@ -1,4 +1,4 @@
-"""Skip and clear: skipped messages count as acked and are not delivered."""
+"""Acts that skip messages. Skipped messages count as acked and are not delivered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Clear", "Skip", "SkipEntries", "SkipMessages", "SkipOne", "TheMessag
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipMessages:
-    """How many messages to skip."""
+    """The number of messages to skip."""
 
     messages: Annotated[
         int, Rule("number of unacknowledged messages to skip; the last can be inside a batch", least=1)
@@ -29,9 +29,9 @@ class SkipMessages:
 
 
 class Skip(CursorKind[SkipMessages]):
-    """Skip the next N unacked messages. Consumers stay connected.
+    """Skip the next unacked messages.
 
-    If the last of them is a chunk of a message whose end can be found, the message's later chunks are skipped too.
+    The act also skips the rest of a chunked message if the broker can find the end.
     """
 
     name = "skip"
@@ -70,7 +70,7 @@ class Skip(CursorKind[SkipMessages]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntriesToSkip:
-    """How many entries to skip."""
+    """The number of entries to skip."""
 
     entries: Annotated[
         int, Rule("number of entries to skip that are not wholly acknowledged; a batch is one", least=1)
@@ -78,11 +78,11 @@ class EntriesToSkip:
 
 
 class SkipEntries(CursorKind[EntriesToSkip]):
-    """Skip the next N entries, as Pulsar's admin API counts. Consumers stay connected."""
+    """Skip the next entries. A batch is one entry."""
 
     name = "skip_entries"
     summary = "Skip the next entries: their messages count as acked and are not delivered."
-    can_be_requested = False  # people count messages; only the admin API counts entries
+    can_be_requested = False  # Only the admin API counts entries
     parameters = EntriesToSkip
 
     def why_one_partition(self, given: EntriesToSkip) -> str:
@@ -106,7 +106,7 @@ class TheMessage:
 
 
 class SkipOne(CursorKind[TheMessage]):
-    """Skip one message, wherever it is. Mark-delete moves only if this is the next message."""
+    """Skip one message."""
 
     name = "skip_one"
     summary = "Skip one message, for example one that always fails: it counts as acked and is not delivered."
@@ -127,7 +127,7 @@ class SkipOne(CursorKind[TheMessage]):
 
 
 async def find_one(context: ActContext, subscription: Subscription, message_id: str) -> Target:
-    """Return the target that acks one message or a whole entry. Raises ActInvalid if it is acked or is not stored."""
+    """Return the target that acks a message. Raises ActInvalid if the message is already acked or not stored."""
     place = await find_message(context.pool, await context.topic(), message_id)
     if not place.is_stored:
         raise NothingToActOn(f"{message_id} is not stored: there is nothing to skip or copy")
@@ -139,7 +139,7 @@ async def find_one(context: ActContext, subscription: Subscription, message_id: 
 
 
 class Clear(CursorKind[NoParameters]):
-    """Skip all messages that were stored when the act was planned. Consumers stay connected."""
+    """Skip all messages that were stored when the act was planned."""
 
     name = "clear"
     summary = "Skip the whole backlog: its messages count as acked and are not delivered."

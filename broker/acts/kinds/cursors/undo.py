@@ -1,7 +1,4 @@
-"""Undo: restore the snapshot taken before an act, and keep everything acked since.
-
-An act can be undone for VELA_UNDO_WINDOW_S, measured by PostgreSQL's clock.
-"""
+"""Undo an act on a cursor. Messages acked since the act stay acked."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ __all__ = ["Undo"]
 
 
 class Undo(CursorKind[NoParameters]):
-    """Undo the latest act on a cursor. An older act cannot be undone: later acts were planned on its result."""
+    """Undo the latest act on a cursor."""
 
     name = "undo"
     summary = "Undo the latest act on a cursor. Messages acked since then stay acked."
     closes_consumers = True
-    leaves_out = ()  # an undo covers all partitions or none
-    can_be_requested = False  # `plan_undo` requests it and names the act to undo
+    leaves_out = ()  # An undo covers all partitions or none
+    can_be_requested = False  # Only `plan_undo` requests an undo
     parameters = NoParameters
 
     async def find(self, context: ActContext, subscription: Subscription, given: NoParameters) -> Change:

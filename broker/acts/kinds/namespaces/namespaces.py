@@ -1,4 +1,4 @@
-"""Create a namespace, and delete an empty one."""
+"""Create and delete namespaces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _found(context: ActContext) -> store.FoundNamespace:
 
 
 class CreateNamespace(DirectKind[NoParameters]):
-    """Create a namespace. A namespace that exists is never changed."""
+    """Create a namespace."""
 
     name = "create_namespace"
     summary = "Create a namespace, and its tenant if it does not exist."
@@ -37,8 +37,7 @@ class CreateNamespace(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name, found = context.act.topic_name, await _found(context)
-        # When the act is applied, the namespace may exist: a broker may have died before it stored the result, or a
-        # client may have created the namespace.
+        # When the act is applied, a client or an earlier attempt may have created the namespace.
         if found.exists and not context.act.is_apply:
             raise ActInvalid(f"namespace {name} already exists; choose another name")
         policies = context.tools.creation.policies_of_new_namespace()

@@ -1,4 +1,4 @@
-"""Create a tenant, change the roles that administer it, and delete a tenant without namespaces."""
+"""Create, change and delete tenants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TenantRoles:
 
     @property
     def roles(self) -> list[str]:
-        """Return the roles without repetitions, in the order given."""
+        """Return each role once, in the given order."""
         return list(dict.fromkeys(each.strip() for each in self.admin_roles.split(",") if each.strip()))
 
 
@@ -31,13 +31,12 @@ def _tenant(context: ActContext) -> str:
 
 
 class SetTenant(DirectKind[TenantRoles]):
-    """Create a tenant, or change its roles. After that, the tenant stays even without a namespace."""
+    """Create a tenant, or change its roles. The tenant then exists even without namespaces."""
 
     name = "set_tenant"
     summary = "Create a tenant, or change the roles that administer it."
     scope = Scope.TENANT
-    # Only the admin API creates and deletes tenants independently of their namespaces.
-    can_be_requested = False
+    can_be_requested = False  # Only the admin API offers this act
     no_undo = "to undo it, set the earlier roles or delete the tenant"
     parameters = TenantRoles
 
@@ -69,7 +68,7 @@ class DeleteTenant(DirectKind[NoParameters]):
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         name = _tenant(context)
-        # This statement deletes no tenant that has namespaces. An earlier check could miss a new namespace.
+        # The statement deletes no tenant with namespaces. An earlier check could miss a new namespace.
         await repeat_until_done(
             context.pool, lambda c: store.delete_tenant(c, name), what="deleting a tenant"
         )

@@ -1,4 +1,4 @@
-"""Start, continue and cancel jobs of the pipeline. To start or continue one, the act inserts a run for a worker."""
+"""Start, continue and cancel jobs of the pipeline. Workers run the jobs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RunParameters:
 
 
 def checked_job(given: JobParameters) -> tuple[Job, dict[str, str]]:
-    """Return the job and all its options with their values. Raises ActInvalid for an unknown job or a wrong option."""
+    """Return the job and all its options. Raises ActInvalid for an unknown job or a wrong option."""
     try:
         job = find_job(given.job)
         return job, job.checked(given.options)
@@ -53,7 +53,7 @@ def checked_job(given: JobParameters) -> tuple[Job, dict[str, str]]:
 
 
 def topics_in(given: JobParameters) -> tuple[str, ...]:
-    """Return the topics to which the job publishes, as its options name them. Raises ActInvalid like `checked_job`."""
+    """Return the topics to which the job publishes. Raises ActInvalid for an unknown job or a wrong option."""
     job, options = checked_job(given)
     return tuple(
         options[option.name] for option in job.options if option.kind == "topic" and options[option.name]
@@ -61,7 +61,7 @@ def topics_in(given: JobParameters) -> tuple[str, ...]:
 
 
 def with_options(options: Mapping[str, str]) -> str:
-    """Return the options that are set, in words for a plan."""
+    """Return the options in words, for a plan."""
     shown = [f"{name} = {value}" for name, value in options.items() if value]
     return f"with {', '.join(shown)}" if shown else "without options"
 
@@ -112,9 +112,9 @@ class RunJob(DirectKind[JobParameters]):
 
 
 class ContinueJob(DirectKind[RunParameters]):
-    """Run a job again with the producer names of a run that failed or was cancelled.
+    """Continue a run that failed or was cancelled.
 
-    A topic with deduplication then leaves out the messages that the earlier run published.
+    The new run uses the producer names of the old run. Topics with deduplication drop the repeated messages.
     """
 
     name = "continue_job"

@@ -1,4 +1,4 @@
-"""Repeat a job of the pipeline, and stop repeating it."""
+"""Create and delete schedules of pipeline jobs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ScheduleParameters:
 
 
 class ScheduleJob(DirectKind[ScheduledJob]):
-    """Run a job now and after each interval, or change the schedule that it already has for this subject."""
+    """Run a job now and after each interval."""
 
     name = "schedule_job"
     summary = "Repeat a job of the pipeline, the first time now."

@@ -1,4 +1,4 @@
-"""Acts on connected consumers: close them, or redeliver their unacknowledged messages."""
+"""Close connected consumers, or redeliver their unacked messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Disconnect", "Disconnection", "Redeliver", "WhichConsumer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichConsumer:
-    """All consumers with a name, or one consumer by its number."""
+    """The consumers with this name, or the consumer with this number."""
 
     consumer: Annotated[str | None, Rule("name; the act applies to every consumer with this name")] = None
     consumer_key: Annotated[
@@ -33,13 +33,13 @@ class WhichConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disconnection(WhichConsumer):
-    """The consumers to close, and why."""
+    """The consumers to close, and the reason."""
 
     reason: Annotated[str, Rule("reason that the broker gives the client")] = "an operator disconnected it"
 
 
 class Disconnect(DirectKind[Disconnection]):
-    """Close a consumer. Clients that reconnect by themselves will subscribe again."""
+    """Close consumers. Most clients subscribe again."""
 
     name = "disconnect"
     summary = (
@@ -66,7 +66,7 @@ class Disconnect(DirectKind[Disconnection]):
 
 
 class Redeliver(DirectKind[WhichConsumer]):
-    """Redeliver a consumer's unacked messages, as if its client had asked for redelivery."""
+    """Redeliver a consumer's unacked messages."""
 
     name = "redeliver"
     summary = "Take back the messages that a consumer has not acked and deliver them again now."

@@ -1,7 +1,4 @@
-"""Pause and resume. A paused subscription delivers nothing, but its consumers stay connected and can ack.
-
-The pause is stored, so it survives a restart of the broker.
-"""
+"""Pause and resume subscriptions. A pause survives a restart of the broker."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class _Switch(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         subscription = await context.subscription()
-        # When the act is applied, the change may be made already: a broker may have died before it stored the result.
+        # When the act is applied, an earlier attempt may have made the change.
         if subscription.is_paused is self.pauses and not context.act.is_apply:
             raise AlreadySo(
                 f"{subscription.name} is already paused"
@@ -50,13 +47,13 @@ class _Switch(DirectKind[NoParameters]):
         topic, subscription = await context.topic(), await context.subscription()
         was_paused = subscription.is_paused
         if self.pauses:
-            subscription.pause()  # first, so that nothing is delivered while the row is written
+            subscription.pause()  # Nothing must be delivered while the row is written
         try:
             stored = await topic.write(
                 lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
                 what="pausing a subscription",
             )
-        except psycopg.Error:  # refused: nothing is stored
+        except psycopg.Error:  # The database stored nothing
             if self.pauses and not was_paused:
                 subscription.resume()
             raise
@@ -88,7 +85,7 @@ class Resume(_Switch):
 async def _stored(
     connection: Connection, subscription: Subscription, owner_epoch: int, is_paused: bool
 ) -> bool | None:
-    """Store the change. Return None if another broker owns the topic, as `Topic.write` expects."""
+    """`Topic.write` expects None if another broker owns the topic."""
     done = await cursor_store.set_paused(
         connection,
         topic_id=subscription.log.topic_id,

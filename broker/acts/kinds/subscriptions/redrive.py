@@ -1,8 +1,8 @@
-"""Redrive: publish the messages of a dead-letter topic to their original topics, or to one topic that you name.
+"""Redrive the messages of a dead-letter topic.
 
-Each message is published before it is acknowledged, so none is lost. A redrive sends its messages in pieces of at most
-100. After a crash, a lost receipt or a failed acknowledgement, the messages of one piece may be published again. If the
-broker stops during a redrive, the next broker process continues it with the messages that are still unacknowledged.
+A redrive publishes the messages to their original topics, or to one named topic. Each message is published before it
+is acknowledged, so no message is lost. After a failure, up to 100 messages may be published again. If the broker stops,
+the next broker process continues the redrive.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from vela.wire.entry import OutgoingMessage
 __all__ = ["Redrive", "RedriveWhat"]
 
 PIECE_MESSAGES: Final = 100
-_PLAN_ENTRIES: Final = 10_000  # a plan reads at most this many entries; the act reads all
-# Set by earlier retries. Removed, so that consumers of the target topic count retries from 0.
+_PLAN_ENTRIES: Final = 10_000  # Only the plan has this limit
+# Without these properties, consumers of the target topic count retries from 0.
 _DROPPED_PROPERTIES: Final = ("RECONSUMETIMES", "DELAY_TIME")
 _DONE: Final = "published again and acknowledged in the dead-letter topic"
 
@@ -75,7 +75,7 @@ class RedriveWhat:
 
 
 class Redrive(ActKind[RedriveWhat]):
-    """Redrive the messages that a subscription of the dead-letter topic has not acked and that are not in flight."""
+    """Redrive the messages of a subscription that are neither acked nor in flight."""
 
     name = "redrive"
     summary = (
@@ -143,12 +143,10 @@ class Redrive(ActKind[RedriveWhat]):
 
 
 class _Work:
-    """One redrive in progress."""
-
     def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
         self._given = given
-        self._redriven = redriven  # number of messages by target, including those of an earlier broker
+        self._redriven = redriven  # Counts by target, including the work of an earlier broker
         self._producers: dict[str, InternalProducer] = {}
         self._claimed: list[Found] = []
         self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)
@@ -189,7 +187,7 @@ class _Work:
         return {"redriven_messages": self._redriven.total(), "targets": dict(self._redriven)}
 
     def _claim(self, found: Found) -> None:
-        """Reserve a message: other redrives skip it until this redrive has acknowledged it or has failed."""
+        """Reserve a message, so that other redrives skip it."""
         self._claimed.append(found)
         found.subscription.redriving |= {found.place}
 
@@ -199,7 +197,7 @@ class _Work:
         self._claimed.clear()
 
     async def close(self) -> None:
-        """Let other redrives take the remaining messages, and close the producers."""
+        """Release the reserved messages and close the producers."""
         self._let_go()
         for producer in self._producers.values():
             producer.detach()
@@ -266,8 +264,8 @@ class _Work:
 def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
     """Return the namespaces that the redrive may publish to.
 
-    A letter that the plan did not read must not add a namespace: the letter's producer chose the target, and the
-    operator's rights were checked only for the namespaces in the plan.
+    The producer of a dead letter chooses the target. The operator's rights were checked only for the namespaces in the
+    plan.
     """
     named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
     if given.to_topic is not None:
@@ -276,10 +274,7 @@ def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[st
 
 
 def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
-    """Estimate how many planned messages were acked before the redrive reached them.
-
-    These are the planned messages that were not redriven, minus those delivered to a consumer since the plan.
-    """
+    """Estimate how many planned messages were acked before the redrive reached them."""
     fewer = max(0, int(planned["redriven_messages"]) - redriven)
     delivered_since = max(0, tally.left["in_flight"] - int(planned["in_flight_messages"]))
     return fewer - min(fewer, delivered_since)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REDRIVES", "Found", "Selection", "Tally", "scan"]
 
-REDRIVES: Final = "REDRIVEN_TIMES"  # property: how often a message was redriven
+REDRIVES: Final = "REDRIVEN_TIMES"  # Property that counts the redrives of a message
 _ORIGIN: Final = "REAL_TOPIC"
 _WHY_LEFT: Final = {
     "in_flight": "delivered to a consumer and not acked",
@@ -37,11 +37,11 @@ _WHY_LEFT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The conditions that a message must meet to be redriven, and its target. None = no condition."""
+    """The conditions for messages to redrive. None = no condition."""
 
-    position: Position | None  # look only at this entry
-    index: int | None  # and only at the message with this index in its batch
-    to_topic: str | None  # None = the topic in the message's property REAL_TOPIC
+    position: Position | None  # Only this entry
+    index: int | None  # Only the message with this index in its batch
+    to_topic: str | None  # None = the topic in the property REAL_TOPIC
     own_topic: str
     key: str | None
     property_name: str | None
@@ -50,25 +50,24 @@ class Selection:
     before_ms: int | None
     max_redrives: int
     max_message_bytes: int
-    namespaces: frozenset[str] | None = None  # where the targets must be
+    namespaces: frozenset[str] | None = None  # Namespaces in which targets are allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """One message to redrive."""
 
-    subscription: Subscription  # as it was in memory when the message was found
+    subscription: Subscription  # The object in memory when the message was found
     position: Position
-    # Acks only this message of its batch: the bitset has a 1 for each other message. None = ack the whole entry.
-    without: int | None
+    without: int | None  # Bitset of the batch, with a 0 for this message only. None = no batch.
     message: Message
-    target: str  # full topic name
-    redrives: int  # so far
-    key_hash: int | None  # decides the partition of the target
+    target: str  # Full topic name
+    redrives: int
+    key_hash: int | None  # Chooses the target's partition
 
     @property
     def place(self) -> tuple[Position, int]:
-        """The entry, and the message's index in its batch; -1 if it is in no batch."""
+        """Return the entry's position and the message's index in its batch. The index is -1 without a batch."""
         return self.position, self.message.batch_index
 
 
@@ -79,7 +78,7 @@ class Tally:
     entries: int = 0
     matched: int = 0
     targets: Counter[str] = field(default_factory=Counter)
-    left: Counter[str] = field(default_factory=Counter)  # messages that stay, by reason
+    left: Counter[str] = field(default_factory=Counter)  # Counts of the messages that stay, by reason
 
     def words(self) -> list[str]:
         """Return sentences about the messages that stay."""
@@ -99,9 +98,8 @@ async def scan(
 ) -> AsyncIterator[Found]:
     """Yield the matching messages up to `through`, in order, from at most `entries` entries.
 
-    `current` returns the subscription, loaded if necessary: its topic may be unloaded while the caller sends messages,
-    and only the subscription in memory knows which messages are acked or in flight. Raises GapInLog if an entry is
-    missing that was not trimmed, and the errors of `current`.
+    `current` must return the subscription in memory, because the topic may be unloaded and loaded again during the
+    scan. Raises GapInLog if an entry is missing that was not trimmed, and the errors of `current`.
     """
     subscription = await current()
     position = subscription.cursor.read_from()
@@ -146,7 +144,7 @@ def _of_entry(
         return
     for message in messages:
         if message.batch_index >= 0:
-            # The message may have been acked while the caller handled the one before it.
+            # The message may have been acked while the caller handled an earlier message.
             left = subscription.cursor.remaining_of(position)
             if left is not None and not left >> message.batch_index & 1:
                 continue
@@ -168,7 +166,7 @@ def _of_entry(
             message=message,
             target=target,
             redrives=redrives,
-            key_hash=message_slot(message),  # not the entry's hash: a batch has one hash for all its messages
+            key_hash=message_slot(message),  # The whole batch shares the entry's hash
         )
 
 
@@ -188,7 +186,7 @@ def _is_wanted(selection: Selection, message: Message) -> bool:
 
 
 def _target(selection: Selection, message: Message) -> tuple[str, int, str]:
-    """Return the target topic, the number of redrives so far, and why the message stays; "" = it does not stay."""
+    """Return the target, the number of redrives, and the reason why the message stays. "" = no reason."""
     redrives = message.properties.get(REDRIVES, "0")
     count = int(redrives) if redrives.isdecimal() and len(redrives) < 10 else 0
     if count >= selection.max_redrives:

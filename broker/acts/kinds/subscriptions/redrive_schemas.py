@@ -1,4 +1,4 @@
-"""Find the schema of a dead letter among the schemas of a redrive's target topic."""
+"""Find the schema of a dead letter in the target topic of a redrive."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["SchemaVersions"]
 
 
 class SchemaVersions:
-    """The versions that schemas of a dead-letter topic have in other topics.
+    """The schema versions of dead letters in their target topics.
 
-    A version number is valid on one topic only, so a letter cannot keep its own. Without a version, readers would
-    decode its payload by their own schema, which may be newer.
+    A version number is valid on one topic only. Without a version, readers decode the payload by their own schema.
+    Their schema may be newer.
     """
 
     def __init__(self, schemas: Schemas, letter_topic: str) -> None:
@@ -27,11 +27,11 @@ class SchemaVersions:
         self._found: dict[tuple[str, bytes], bytes] = {}
 
     async def of_letter(self, version: bytes, target: str) -> bytes:
-        """Return the target's version of a letter's schema; b"" if the letter or the target has no such schema."""
+        """Return the version of a letter's schema in the target topic. b"" = the letter or the target has no schema."""
         if not version:
             return b""
         found = self._found.get((target, version)) or await self._find(version, target)
-        if found:  # remember no failures: the producers of letters may name any number of unknown versions
+        if found:  # Producers could fill the cache with unknown versions
             self._found[target, version] = found
         return found
 

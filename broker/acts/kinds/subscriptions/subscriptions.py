@@ -1,4 +1,4 @@
-"""Create a subscription at a chosen place, delete a subscription, and replace its properties."""
+"""Create and delete subscriptions, and replace their properties."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
         if given.name in topic.subscriptions:
             if not context.act.is_apply:
                 raise AlreadySo(f"{topic.name} already has a subscription {given.name}")
-            # A broker may have died before it stored the result, or somebody else has created the subscription.
+            # A client or an earlier attempt may have created the subscription.
             return Effect(words=(f"{given.name} exists already, and stays where it is",))
         target = await _target(context, given)
         state = await topic.subscriptions.cursor_starting_at(target.position, target.remaining)
@@ -97,7 +97,6 @@ class CreateSubscription(DirectKind[NewSubscription]):
 
 
 async def _target(context: ActContext, given: NewSubscription) -> Target:
-    """Return the place where the subscription begins: as planned or, if there is no plan yet, as requested."""
     if context.act.is_apply and context.act.plan is not None:
         return Target.from_json(context.act.plan["pinned"])
     return await find_place(context, await context.topic(), given, None)
@@ -105,7 +104,7 @@ async def _target(context: ActContext, given: NewSubscription) -> Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Force:
-    """Whether to delete the subscription even if consumers are connected."""
+    """Whether to delete a subscription with connected consumers."""
 
     force: Annotated[bool, Rule("close the consumers that are connected")] = False
 
@@ -170,7 +169,7 @@ class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
 
     name = "set_subscription_properties"
     summary = "Replace the properties that are stored with a subscription."
-    can_be_requested = False  # only the admin API offers it
+    can_be_requested = False  # Only the admin API offers this act
     no_undo = "to undo it, set the earlier properties"
     takes_partitions = True
     parameters = SubscriptionProperties
@@ -192,7 +191,6 @@ class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
 
 
 def _what_consumers_do(topic: Topic, connected: int) -> tuple[str, ...]:
-    """Return how many consumers are closed, and what happens when they reconnect. Empty if none is closed."""
     if not connected:
         return ()
     after = (

@@ -1,6 +1,6 @@
-"""Compact a topic: readers of the compacted topic get the latest message of each key. The log does not change.
+"""Compact topics, and delete compacted messages.
 
-`DeleteCompaction` deletes the messages kept for these readers.
+Readers of a compacted topic get the latest message of each key. Compaction does not change the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Compact", "DeleteCompaction"]
 
 
 class Compact(ActKind[NoParameters]):
-    """Compact a topic, or each partition of a partitioned topic."""
+    """Compact a topic or all its partitions."""
 
     name = "compact"
     summary = "Keep the latest message of each key for readers of the compacted topic."
@@ -83,7 +83,7 @@ class Compact(ActKind[NoParameters]):
 
 
 class DeleteCompaction(DirectKind[NoParameters]):
-    """Delete a topic's compacted messages, or those of each partition of a partitioned topic."""
+    """Delete the compacted messages of a topic or of all its partitions."""
 
     name = "delete_compaction"
     summary = "Delete the compacted topic. Its readers then get the log."

@@ -1,4 +1,4 @@
-"""Create a topic, partitioned or not, before any client connects to it."""
+"""Create a topic, partitioned or not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["CreateTopic", "NewTopic"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """The new topic."""
+    """The topic to create."""
 
     name: Annotated[str, Rule("name of the new topic, without tenant and namespace")]
     partitions: Annotated[
@@ -50,7 +50,7 @@ class NewTopic:
 
 
 class CreateTopic(DirectKind[NewTopic]):
-    """Create a topic in an existing namespace. A plan is refused if the topic exists."""
+    """Create a topic in an existing namespace."""
 
     name = "create_topic"
     summary = "Create a topic, partitioned or not, in a namespace."
@@ -61,8 +61,7 @@ class CreateTopic(DirectKind[NewTopic]):
     async def measure(self, context: ActContext, given: NewTopic) -> Effect:
         name = _full_name(context, given)
         found = await _find(context, name)
-        # On apply, the topic may exist already: a client created it, or a broker did and died before it stored the
-        # result.
+        # When the act is applied, a client or an earlier attempt may have created the topic.
         if found is not None and not (context.act.is_apply and found.partitions == given.partitions):
             raise ActInvalid(f"{name} already exists, {_shape(found.partitions)}; choose another name")
         policy_words = [f"its policy {each} is {value}" for each, value in sorted(given.policies.items())]

@@ -1,4 +1,4 @@
-"""The members of an act's topic: its partitions, or the topic itself if it has none."""
+"""The partitions of an act's topic, or the topic itself if it is not partitioned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["change_each", "members"]
 
 
 async def members(context: ActContext) -> list[TopicName]:
-    """Return the name of an act's topic, or the names of its partitions; empty if the topic does not exist."""
+    """Return the partitions of an act's topic, or the topic itself. Empty if the topic does not exist."""
     found = await repeat_until_done(
         context.pool,
         lambda c: store.members(c, context.act.topic_name),
@@ -32,7 +32,10 @@ async def members(context: ActContext) -> list[TopicName]:
 async def change_each(
     context: ActContext, names: Iterable[TopicName], change: Callable[[Topic], Awaitable[object]]
 ) -> None:
-    """Change topics one after the other. Raises the first topic's BrokerError, and PartlyDone if a later one fails."""
+    """Change the topics one after the other.
+
+    Raises BrokerError if the first topic fails, and PartlyDone if a later topic fails.
+    """
     for done, name in enumerate(names):
         try:
             await change(await context.topics.open(name, create=False))

@@ -1,4 +1,4 @@
-"""The parameters of `publish`: one message, from a form or a JSON document."""
+"""The parameters of the act `publish`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from vela.wire.entry import encode_single
 __all__ = ["MOST_PAYLOAD_BYTES", "OF_MESSAGE", "NewMessage"]
 
 MOST_PAYLOAD_BYTES: Final = 1024 * 1024
-_MOST_CHARACTERS: Final = 4 * (MOST_PAYLOAD_BYTES // 3 + 1)  # in base64
+_MOST_CHARACTERS: Final = 4 * (MOST_PAYLOAD_BYTES // 3 + 1)  # Length of the largest payload in base64
 _MOST_LABEL_BYTES: Final = 64 * 1024
 _CENTURY_MS: Final = 100 * 366 * 24 * 3600 * 1000
-_LATEST_MS: Final = 253_402_300_799_999  # the year 9999
+_LATEST_MS: Final = 253_402_300_799_999  # End of the year 9999
 OF_MESSAGE: Final = frozenset(
     ("value", "encoding", "key", "key_encoding", "ordering_key", "properties", "event_time_ms")
 )
@@ -87,7 +87,7 @@ class NewMessage:
 
     @property
     def payload(self) -> bytes:
-        """Return the bytes that `value` stands for. Raises ActInvalid if it is not in the given encoding."""
+        """Return the decoded value. Raises ActInvalid if `value` does not match `encoding`."""
         if self.encoding == "base64":
             return _decoded("value", self.value)
         if self.encoding == "json" and self.value:
@@ -98,7 +98,7 @@ class NewMessage:
         return self.value.encode()
 
     def to_entry(self) -> bytes:
-        """Return the message as an entry, which the act keeps until a producer publishes it."""
+        """Return the message as an entry."""
         return encode_single(
             producer_name="",
             sequence_id=0,

@@ -23,7 +23,7 @@ __all__ = ["Partitions", "UpdatePartitions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitions:
-    """The number of partitions that the topic will have."""
+    """The new number of partitions."""
 
     partitions: Annotated[
         int, Rule("number of partitions in all, not fewer than now", least=1, most=MOST_PARTITIONS)
@@ -31,7 +31,7 @@ class Partitions:
 
 
 class UpdatePartitions(DirectKind[Partitions]):
-    """Add partitions."""
+    """Add partitions to a topic."""
 
     name = "update_partitions"
     summary = "Add partitions to a partitioned topic, each with the subscriptions that the others have."

@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 __all__ = ["PolicyLosses", "losses"]
 
-_SLICE = 200  # topics
-MOST_COUNTED = 50  # subscriptions that lose messages: each may cost PostgreSQL a binary search
+_SLICE = 200  # Topics
+MOST_COUNTED = 50  # Each subscription may cost PostgreSQL a binary search
 
 
 @dataclass(slots=True, kw_only=True)
 class PolicyLosses:
     """The estimated effects of a policy change."""
 
-    freed_messages: int = 0  # acked by every subscription, and trimmed
+    freed_messages: int = 0  # Messages that every subscription has acked
     freed_bytes: int = 0
-    lost_messages: int = 0  # not acked; they expire or are evicted, counted for each subscription
+    lost_messages: int = 0  # Unacked messages, summed over the subscriptions
     losing_subscriptions: int = 0
-    stopped_topics: list[str] = field(default_factory=list)  # a quota stops their producers
-    is_complete: bool = True  # False: more than MOST_COUNTED subscriptions lose messages
+    stopped_topics: list[str] = field(default_factory=list)  # Topics whose producers a quota stops
+    is_complete: bool = True  # False = more than MOST_COUNTED subscriptions lose messages
 
     def notes(self) -> list[str]:
-        """Return these effects as sentences."""
+        """Return the effects as sentences."""
         notes = []
         least = "" if self.is_complete else "at least "
         if self.freed_bytes:
@@ -70,11 +70,11 @@ class PolicyLosses:
 async def losses(
     trimmer: Trimmer, topics: Sequence[Topic], after: Mapping[str, Policies], now_ms: int
 ) -> PolicyLosses:
-    """Return what the topics would lose under the policies in `after`, whose keys are full topic names."""
+    """Return what the topics would lose under new policies. The keys of `after` are full topic names."""
     found = PolicyLosses()
     for number, topic in enumerate(topics, start=1):
         if number % _SLICE == 0:
-            await asyncio.sleep(0)  # clients are served between two slices
+            await asyncio.sleep(0)  # Let the broker serve clients
         if (policies := after.get(topic.name.full)) is None:
             continue
         _add_freed(found, trimmer, topic, policies)
@@ -103,10 +103,7 @@ def _retention(policies: Policies) -> Retention:
 async def _targets(
     found: PolicyLosses, topic: Topic, policies: Policies, now_ms: int
 ) -> AsyncIterator[tuple[Subscription, Position]]:
-    """Yield each subscription that loses messages, and the last position that it loses.
-
-    If a quota stops the topic's producers, add the topic to `found`.
-    """
+    """Yield each subscription that loses messages, and its last lost position. Add stopped topics to `found`."""
     before = topic.policies
     expires = policies.message_ttl_ms not in (0, before.message_ttl_ms)
     has_new_quota = _quota(policies) != _quota(before)
@@ -140,7 +137,6 @@ async def _exceeds(subscription: Subscription, policies: Policies, now_ms: int) 
 
 
 async def _evicted_to(subscription: Subscription, policies: Policies, now_ms: int) -> Position | None:
-    """Return the last position that an eviction would skip: by size if that quota is exceeded, else by age."""
     cursor, log = subscription.cursor, subscription.log
     if 0 <= policies.backlog_quota_bytes < cursor.backlog_bytes:
         leave_bytes = kept_of(policies.backlog_quota_bytes)

@@ -1,7 +1,6 @@
-"""Publish one message to a topic, for an operator.
+"""Publish one message to a topic.
 
-Only the broker that owns a topic writes its log, so publishing is an act, which that broker applies. The act's row has
-the message until the act is finished. The plan shows the payload's digest, and the result the message's id.
+Publishing is an act, because only the broker that owns a topic writes its log.
 """
 
 from __future__ import annotations
@@ -39,16 +38,14 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """The topic or partition that gets the message, and its schema."""
-
     topic: Topic
-    partition: int | None  # None: the act's topic is not partitioned
+    partition: int | None  # None = the topic is not partitioned
     schema: SchemaDefinition | None
     schema_version: bytes
 
 
 class Publish(ActKind[NewMessage]):
-    """Publish one message, with a producer whose name contains the act's id."""
+    """Publish one message."""
 
     name = "publish"
     summary = "Publish one message to a topic. The act log keeps its digest and its id."
@@ -58,7 +55,6 @@ class Publish(ActKind[NewMessage]):
     of_message = OF_MESSAGE
 
     def message_of(self, given: NewMessage) -> bytes:
-        """Return the message as an entry. Raises ActInvalid if the value should be JSON and is empty."""
         if given.encoding == "json" and not given.value and not given.null_value:
             raise ActInvalid("value is empty, which is not JSON")
         return given.to_entry()
@@ -86,7 +82,6 @@ class Publish(ActKind[NewMessage]):
         )
 
     async def _partition(self, context: ActContext, given: NewMessage) -> int | None:
-        """Return the partition that the message goes to; None if the topic is not partitioned."""
         name = TopicName.parse(context.act.topic_name)
         if name.domain != "persistent":
             raise ActInvalid(f"{name} keeps no messages: publish to it with a client")
@@ -102,7 +97,6 @@ class Publish(ActKind[NewMessage]):
         return (context.act.act_id if slot is None else slot) % partitions
 
     async def _target(self, context: ActContext, given: NewMessage, partition: int | None) -> _Target:
-        """Open the topic. Raises BrokerError if it does not accept the message."""
         name = TopicName.parse(context.act.topic_name)
         topic = await context.topics.open(
             name if partition is None else name.with_partition(partition), create=False

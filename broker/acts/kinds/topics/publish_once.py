@@ -1,7 +1,7 @@
 """Store the message of a `publish` act at most once, even if the broker dies.
 
-The producer's name contains the act's id, and the act records the end of the log before it sends. If the broker dies
-or a receipt is lost, the entries after that position show whether the message is stored.
+The act records the end of the log before it sends the message. After a crash or a lost receipt, the broker looks for
+the act's producer name in the later entries.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["message_in", "note_end", "producer_name", "send", "stored"]
 
-_PATIENCE_S: Final = 2.0  # for a topic to change owner or to finish sends; other acts wait meanwhile
+_PATIENCE_S: Final = 2.0  # Other acts wait during this time
 _LOOK_EVERY_S: Final = 0.002
 
 
 async def note_end(context: ActContext, topic: Topic) -> Mapping[str, Any]:
-    """Record the current end of the log in the act; call this before sending. Pass the result to `stored`."""
+    """Record the current end of the log in the act, before `send`. Pass the result to `stored`."""
     ledgers = topic.log.ledgers
     noted = {
         "topic": topic.name.full,
@@ -49,7 +49,7 @@ async def send(
 ) -> Position:
     """Publish the message and return its position.
 
-    Raises SendOutcomeUnknown if the message may be stored, and another BrokerError if it is not.
+    Raises SendOutcomeUnknown if the message may be stored, and another BrokerError if the message is not stored.
     """
     producer = await InternalProducer.open(
         context.opener,
@@ -76,15 +76,14 @@ async def send(
 
 
 async def stored(context: ActContext, noted: Mapping[str, Any]) -> Position | None:
-    """Return where an earlier attempt stored the message; None if it did not.
+    """Return the position of the message, or None if no earlier attempt stored the message.
 
-    Raises SendOutcomeUnknown if the topic has trimmed entries that may have included the message, or still has sends
-    under way.
+    Raises SendOutcomeUnknown if the topic may have trimmed the message, or still has sends under way.
     """
     topic = await context.topics.open_named(noted["topic"])
     await _until_settled(topic)
     ledgers = topic.log.ledgers
-    looked_at = noted["entries"]  # entries since the topic began, trimmed ones included
+    looked_at = noted["entries"]  # Entries since the topic began, including trimmed entries
     position = ledgers.next_after(Position.parse(noted["after"]))
     while True:
         entries = await topic.reader.read_ahead(position)
@@ -103,22 +102,19 @@ async def stored(context: ActContext, noted: Mapping[str, Any]) -> Position | No
 
 
 async def _until_settled(topic: Topic) -> None:
-    """Wait until no send is under way: a producer may have been closed before its send was stored.
-
-    Raises SendOutcomeUnknown if a send is still under way after _PATIENCE_S.
-    """
+    """Wait until no send is under way. A producer may have been closed before its send was stored."""
     log = topic.log
     try:
         async with asyncio.timeout(_PATIENCE_S):
             while log.is_open and (log.has_sends() or log.is_taken or log.in_flight is not None):  # noqa: ASYNC110
-                # Poll: an act can afford to wait, and signalling an event would slow down every append.
+                # Polling is cheap enough for an act. An event would slow down every append.
                 await asyncio.sleep(_LOOK_EVERY_S)
     except TimeoutError:
         raise SendOutcomeUnknown(f"{topic.name} still has sends under way after {_PATIENCE_S:g} s") from None
 
 
 def message_in(context: ActContext) -> Message:
-    """Return the message of the act. Raises ActInvalid if the act's row no longer has it."""
+    """Return the act's message. Raises ActInvalid if the act no longer has its message."""
     if context.act.message is None:
         raise ActInvalid("the act no longer has its message: plan it again")
     (message,) = decode_messages(context.act.message, max_message_bytes=MOST_PAYLOAD_BYTES)

@@ -13,19 +13,19 @@ __all__ = ["DeleteSchema"]
 
 
 class DeleteSchema(DirectKind[NoParameters]):
-    """Delete a topic's schema. Clients can still read the versions that stored messages name."""
+    """Delete a topic's schema. Clients can still read the versions that stored messages use."""
 
     name = "delete_schema"
     summary = "Delete a topic's schema, so that the next producer can store any other."
     scope = Scope.TOPIC
-    can_be_requested = False  # only the admin API offers it
+    can_be_requested = False  # Only the admin API offers this act
     no_undo = "to undo it, store the schema again, as a new version"
     parameters = NoParameters
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name = TopicName.parse(context.act.topic_name).base
         versions = await context.tools.schemas.versions(name)
-        # When the act is applied, the schema may be deleted already: a broker may have died before storing the result.
+        # When the act is applied, an earlier attempt may have deleted the schema.
         if not versions and not context.act.is_apply:
             raise SchemaNotFound(f"{name} does not have a schema")
         count = counted(len(versions), "version is", "versions are")

@@ -21,7 +21,7 @@ from broker.topics.policies import Holder
 
 __all__ = ["NamespacePolicies", "SetNamespacePolicies", "SetTopicPolicies", "TopicPolicies"]
 
-_MOST_LOADED: Final = 50  # partitions
+_MOST_LOADED: Final = 50  # Partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class _Change:
         return tuple(each.strip() for each in self.unset.split(",") if each.strip())
 
     def check(self, level: PolicyLevel) -> None:
-        """Raise ActInvalid if a policy is wrong, or if none is named."""
+        """Raise ActInvalid if a policy is wrong or no policy is named."""
         try:
             policies.parsed(self.set, level)
             policies.check_names(self.to_unset, level)
@@ -64,7 +64,7 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """A change of policies. The plan records the old and the new ones; applying it fails if others are set by then."""
+    """A change of policies. The act fails if the policies were changed after the plan."""
 
     no_undo = "to undo it, set the earlier policies"
 
@@ -109,9 +109,9 @@ class _SetPolicies(ActKind[Any]):
         )
 
     async def _load(self, context: ActContext, holder: Holder) -> None:
-        """Load a persistent topic, or up to 50 of its partitions, so that the plan can count the losses.
+        """Load the topic, so that the plan can count the losses.
 
-        Skip those that are already loading: the wait may be long, and would delay the acts queued behind this one.
+        Skip partitions that are already loading, because a wait would delay the next acts.
         """
         if holder.topic is not None and holder.topic.domain == "persistent":
             members = await repeat_until_done(
@@ -131,7 +131,7 @@ class _SetPolicies(ActKind[Any]):
 
 
 class SetNamespacePolicies(_SetPolicies):
-    """Set policies of a namespace. They apply to each of its topics that does not set the same policy itself."""
+    """Set policies of a namespace. A topic's own policies take precedence."""
 
     name = "set_namespace_policies"
     summary = "Set or unset policies of a namespace."
@@ -143,7 +143,7 @@ class SetNamespacePolicies(_SetPolicies):
 
 
 class SetTopicPolicies(_SetPolicies):
-    """Set policies of one topic, and of all its partitions."""
+    """Set policies of a topic and all its partitions."""
 
     name = "set_topic_policies"
     summary = "Set or unset policies of a topic."
@@ -166,19 +166,17 @@ def _shown(name: str, value: PolicyValue) -> str:
 
 
 def _kept(names: Sequence[str], after: Policies) -> tuple[str, ...]:
-    """Return a note on how long acked messages stay, if the change names one of the two limits of retention."""
     if not {"retention_ms", "retention_bytes"}.intersection(names):
         return ()
     return (f"retention_ms and retention_bytes both apply: acked messages are {kept(after)}",)
 
 
 def _is_stricter(before: int, after: int) -> bool:
-    """Return whether a limit becomes stricter; -1 means no limit."""
+    """Return whether a limit becomes stricter. -1 = no limit."""
     return after >= 0 and (before < 0 or after < before)
 
 
 def _warnings(before: Policies, after: Policies) -> list[str]:
-    """Return warnings about data that the change may delete or skip, and about acts that will need a second user."""
     notes = []
     if _is_stricter(before.retention_ms, after.retention_ms) or _is_stricter(
         before.retention_bytes, after.retention_bytes

@@ -1,4 +1,4 @@
-"""Acts on a whole topic, partitioned or not: terminate, unload, truncate, delete. None of them can be undone."""
+"""Terminate, truncate, unload and delete topics."""
 
 from __future__ import annotations
 
@@ -29,17 +29,14 @@ _OPEN_AT_ONCE: Final = 8
 
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
-    """Load the topics with durable subscriptions. Return each durable subscription together with its topic.
-
-    Reading the stored cursors is not enough, because they may be out of date.
-    """
+    """Load the topics, because stored cursors may be out of date."""
     at_once = asyncio.Semaphore(_OPEN_AT_ONCE)
 
     async def opened(full_name: str) -> Topic:
         async with at_once:
             return await context.topics.open_named(full_name)
 
-    # A topic may have thousands of partitions, so those without subscriptions are not loaded.
+    # A topic may have thousands of partitions. Load only partitions with subscriptions.
     names = dict.fromkeys(topic for topic, _ in figures.subscriptions)
     topics = await asyncio.gather(
         *(opened(each) for each in names if TopicName.parse(each).domain == "persistent")
@@ -48,7 +45,6 @@ async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[To
 
 
 async def _what_clients_do(context: ActContext, name: TopicName, figures: DeleteFigures) -> tuple[str, ...]:
-    """Return a note on what happens when the closed clients reconnect. Empty if no client is closed."""
     if not figures.producers and not figures.consumers:
         return ()
     if not await context.tools.creation.makes_topics(name):
@@ -63,7 +59,7 @@ def _clients(producers: int, consumers: int) -> str:
 
 
 class TerminateTopic(DirectKind[NoParameters]):
-    """End a topic: it accepts no more messages."""
+    """End a topic. The topic accepts no more messages."""
 
     name = "terminate"
     summary = (
@@ -91,7 +87,7 @@ class TerminateTopic(DirectKind[NoParameters]):
 
 
 class TruncateTopic(DirectKind[NoParameters]):
-    """Skip the messages that are stored when the act is planned, then free the ledgers that nothing needs any more."""
+    """Skip the messages that were stored when the act was planned, and free unneeded ledgers."""
 
     name = "truncate"
     summary = (
@@ -135,13 +131,12 @@ class TruncateTopic(DirectKind[NoParameters]):
 
 
 def _pinned(context: ActContext) -> dict[str, Position]:
-    """Return, by topic, the position up to which the plan skips messages; no topics while the act is being planned."""
     planned = context.act.plan or {}
     return {name: Position.parse(through) for name, through in planned.get("pinned", {}).items()}
 
 
 class UnloadTopic(DirectKind[NoParameters]):
-    """Remove a topic from memory. It is loaded again when its clients reconnect."""
+    """Remove a topic from memory until a client uses it again."""
 
     name = "unload"
     summary = (
@@ -170,14 +165,14 @@ class UnloadTopic(DirectKind[NoParameters]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Whether to delete the topic even if it has clients or subscriptions."""
+    """Whether to delete a topic that has clients or subscriptions."""
 
     force: Annotated[bool, Rule("close the clients that are connected and delete the subscriptions")] = False
     subscriptions: Annotated[bool, Rule("delete subscriptions without consumers")] = False
 
 
 class DeleteTopic(DirectKind[Delete]):
-    """Delete a topic with its partitions, messages, subscriptions and policies. The act log keeps its acts."""
+    """Delete a topic with its partitions, messages, subscriptions and policies."""
 
     name = "delete_topic"
     summary = "Delete a topic with its partitions, messages and subscriptions."

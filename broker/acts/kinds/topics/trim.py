@@ -1,4 +1,4 @@
-"""Trim a topic's ledgers now, without waiting for the broker's next round."""
+"""Trim a topic's ledgers now."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["TrimTopic"]
 class TrimTopic(DirectKind[NoParameters]):
     """Trim the ledgers that every durable subscription has acked and retention does not keep.
 
-    No durable subscription loses a message. A reader that is behind goes on at the first message that stays.
+    A reader that is behind continues at the first message that stays.
     """
 
     name = "trim"
     summary = "Free the acked messages that retention no longer keeps, without waiting for the next round."
     scope = Scope.TOPIC
-    can_be_requested = False  # only the admin API offers it: upkeep does this by itself
+    can_be_requested = False  # Only the admin API offers this act
     no_undo = "it cannot be undone: nobody can rewind to the messages that are freed"
     parameters = NoParameters
 
