@@ -1,4 +1,4 @@
-"""The broker's app config for Django. It starts nothing; `manage.py runbroker` starts the broker."""
+"""The broker's Django app."""
 
 from importlib import import_module
 
@@ -6,11 +6,10 @@ from django.apps import AppConfig
 
 
 class BrokerConfig(AppConfig):
-    """The broker: topics, subscriptions and periodic work."""
+    """The app's configuration. It does not start a broker."""
 
     name = "broker"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the app's system checks."""
-        import_module("broker.database_version")
+        import_module("broker.database_version")  # Registers system checks
