@@ -1,4 +1,4 @@
-"""The broker's Django app."""
+"""The broker's Django app. Starting Django does not start a broker."""
 
 from importlib import import_module
 
@@ -6,8 +6,6 @@ from django.apps import AppConfig
 
 
 class BrokerConfig(AppConfig):
-    """The app's configuration. It does not start a broker."""
-
     name = "broker"
     default_auto_field = "django.db.models.BigAutoField"
 

@@ -101,7 +101,7 @@ def _url_of(text: str, schemes: Sequence[str], example: str) -> str:
 
 
 def _hosts(text: str) -> frozenset[str]:
-    """Parse host names. `.example.org` means a domain with all its subdomains, and `*` means any host."""
+    """`.example.org` means a domain with all its subdomains, and `*` means any host."""
     hosts = listed(text.lower())
     for host in hosts:
         if host != "*" and parse_host(host) != (host, None):
@@ -562,13 +562,13 @@ class BrokerSettings(AccessSettings):
 
     @property
     def local_host(self) -> str:
-        """The host at which this machine reaches the broker and the console, as written in a URL."""
+        """The host at which this machine reaches the broker and the console. An IPv6 address is in brackets."""
         host = _EVERYWHERE.get(self.bind, self.bind)
         return f"[{host}]" if ":" in host else host
 
     @property
     def history_kept_ms(self) -> Mapping[int, int]:
-        """How long charts keep their points, in milliseconds. The key is the number of seconds that a point covers."""
+        """How long charts keep points, in milliseconds. The key is the number of seconds that a point covers."""
         hour_ms = 3_600_000
         return {
             10: self.history_10s_hours * hour_ms,
@@ -579,10 +579,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def own_hosts(self) -> frozenset[str]:
-        """The hosts at which clients reach this broker.
-
-        IPv6 addresses are in brackets. A `bind` of `0.0.0.0` or `::` is left out.
-        """
+        """The hosts at which clients reach this broker. IPv6 addresses are in brackets."""
         urls = (self.advertised_url, self.advertised_http_url)
         advertised = [parse_origin("/".join(url.split("/")[:3])) for url in urls]
         hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared

@@ -1,6 +1,6 @@
 """Plan, apply, undo and refuse acts, for the console, the commands and the API.
 
-The functions are synchronous. If no broker answers within `wait_s`, they return the act in its waiting state.
+If no broker answers within `wait_s`, the functions return the act in its waiting state.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ActView:
     state: str  # A value of Act.State
     # A topic's full name, tenant/namespace, tenant/* for an act on a tenant, or * for an act on a token
     topic: str
-    subscription: str  # Empty if the act is not on a subscription
+    subscription: str
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
     result: Mapping[str, Any] | None
@@ -85,15 +85,15 @@ class ActView:
     progress: Mapping[str, Any] | None = None
     undone_by: int | None = None
     undoable: bool = False
-    needs_reason: bool = False  # The namespace is protected, and the act has no reason yet
-    part_of: int | None = None  # Id of the act on several partitions to which this act belongs
-    moved_by: int | None = None  # Id of a later act that moved a cursor of this act
+    needs_reason: bool = False
+    part_of: int | None = None  # Id of the act on several partitions
+    moved_by: int | None = None  # Id of a later act that moved a cursor
     is_cursor_gone: bool = False
-    needs_second_person: bool = False  # Another user must apply this plan
+    needs_second_person: bool = False
 
     @property
     def planned_by(self) -> str:
-        """Return who planned the act. `who` may be the person who applied or refused the act."""
+        """Return who planned the act. `who` may name a later user."""
         return str((self.plan or {}).get("planned_by", self.who))
 
     @property
@@ -113,10 +113,7 @@ class ActView:
 
     @property
     def undo_obstacle(self) -> UndoObstacle:
-        """Return why an applied act cannot be undone.
-
-        Empty if the act can be undone, if it was not applied, or if its kind is not in KINDS.
-        """
+        """Return why an applied act cannot be undone. Empty for all other acts."""
         kind = KINDS.get(self.kind)
         if self.state != "applied" or self.undoable or kind is None:
             return ""
@@ -132,10 +129,7 @@ class ActView:
 
     @property
     def no_undo(self) -> str:
-        """Return why acts of this kind have no undo, or what to do instead.
-
-        Empty if the kind has an undo, or is not in KINDS.
-        """
+        """Return why acts of this kind have no undo, or what to do instead. Empty for other kinds."""
         kind = KINDS.get(self.kind)
         return "" if kind is None or kind.can_undo else kind.no_undo
 
@@ -160,9 +154,8 @@ def plan(
 
     `topic` is a full name, or tenant/namespace for an act on a namespace.
 
-    Raises ActRefused if the kind cannot be requested, or if a parameter or the subscription does not fit the kind.
-    Also raises ActRefused if the topic, subscription or namespace does not exist. A namespace that needs two users
-    refuses a request that does not come from a user.
+    Raises ActRefused if the request does not fit the kind, or if the topic, subscription or namespace does not exist.
+    A namespace that needs two users refuses requests that do not come from a user.
     """
     try:
         asked = find_kind(kind)
@@ -188,7 +181,7 @@ def plan(
 def plan_undo(act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = WAIT_S) -> ActView:
     """Plan the undo of an act, and return the new act.
 
-    Raises the errors of `plan`. Also raises ActRefused if the act was not applied or cannot be undone.
+    Raises ActRefused if the act was not applied or cannot be undone.
     """
     act = get(act_id)
     if act.state != "applied":
@@ -217,8 +210,7 @@ def apply(
     `allowed_drift_messages` limits how many messages beyond the plan may be delivered again, or lost by a delete.
     None means as many as the plan allows. Above the limit, the returned act is refused and has a `new_plan`.
 
-    Raises ActRefused if the act is not planned or the number is out of range. Also raises ActRefused if a required
-    reason or second person is missing.
+    Raises ActRefused if the act is not planned, or if a required reason or second person is missing.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(
@@ -274,7 +266,7 @@ def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
 def full_name(kind: str, name: str) -> str:
     """Turn a short name of a topic or namespace into the full name that `plan` expects.
 
-    Raises ActRefused if the name is not valid or the kind is unknown.
+    Raises ActRefused if the name or the kind is not valid.
     """
     try:
         if find_kind(kind).scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE):
@@ -297,7 +289,7 @@ def check_topic_name(name: str) -> None:
 def other_topics(
     kind: str, parameters: Mapping[str, object], planned: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Return the full names of the topics that an act publishes to, without the act's own topic.
+    """Return the full names of the other topics that an act publishes to.
 
     Parameters that `plan` would refuse add no names.
     """
@@ -330,7 +322,7 @@ def _schema(kind: ActKind[Any]) -> dict[str, Any]:
 
 
 def get(act_id: int) -> ActView:
-    """Return the act as it is now. Raises ActRefused if there is no such act."""
+    """Return the act. Raises ActRefused if the act does not exist."""
     return _view(store.get(act_id), act_id)
 
 

@@ -1,7 +1,7 @@
 """Plan and apply acts inside the broker.
 
 A requester inserts a row and notifies the broker. If the notification is lost, a slow poll finds the row. Acts run one
-by one. Long work runs in parallel with other acts, and continues after a restart.
+by one, except for long work, which also continues after a restart.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ActRunner:
         self._work.set()
 
     async def ask(self, store_request: Callable[[Connection], Awaitable[int | None]]) -> int | None:
-        """Store a request, wait for the answer, and return the act's id. Return None if nothing was stored.
+        """Store a request, wait for the answer, and return the act's id, or None if nothing was stored.
 
         The answer for long work only says that the work has started. Cancelling stops the wait, not the act. Raises
         BrokerError if the act was refused, failed, expired or was only partly done.
@@ -110,7 +110,7 @@ class ActRunner:
         async with self._pool.use() as connection:
             waiting = await store.waiting(connection, most=_AT_ONCE)
         if len(waiting) == _AT_ONCE:
-            self._work.set()  # More acts may be waiting
+            self._work.set()
         for act in waiting:
             async with self._answering:
                 await self._answer(act)

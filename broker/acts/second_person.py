@@ -1,7 +1,4 @@
-"""The policy `second_person`, under which one user plans an act and another user applies the act.
-
-PostgreSQL decides who may apply. This module says why a request is refused.
-"""
+"""Explain refusals under the policy `second_person`. PostgreSQL decides who may apply an act."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ class SecondPersonNeeded(ActInvalid):
 
 
 def namespace_of(topic: str) -> str:
-    """Return tenant/namespace of a topic's full name. A namespace's name is returned unchanged."""
+    """Return tenant/namespace of a topic's full name."""
     return "/".join(topic.rpartition("://")[2].split("/")[:2])
 
 

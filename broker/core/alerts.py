@@ -21,8 +21,8 @@ __all__ = [
     "retry_after_s",
 ]
 
-SUBJECTS_MOST: Final = 200  # Most subjects that one rule watches
-ATTEMPTS_MOST: Final = 8  # Attempts to send one notification
+SUBJECTS_MOST: Final = 200
+ATTEMPTS_MOST: Final = 8  # Attempts per notification
 _LONGEST_GAP_MS: Final = 60_000  # A longer gap between two rounds counts as an absence
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15
@@ -35,7 +35,7 @@ class Measure(StrEnum):
     BACKLOG = "backlog"
     AGE = "age"  # Age of the oldest unacked message
     STUCK = "stuck"
-    BEHIND = "behind"  # Stuck or falling behind
+    BEHIND = "behind"
     NO_CONSUMER = "no_consumer"
     DEAD_LETTERS = "dead_letters"  # New messages in a dead-letter topic
     REDELIVERIES = "redeliveries"
@@ -85,7 +85,7 @@ class Match:
 
     subject: Subject
     value: int
-    since_ms: int  # Start of the match, or time of the round if the start is unknown
+    since_ms: int  # Time of the round if the start is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

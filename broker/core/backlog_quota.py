@@ -28,7 +28,7 @@ class Backlog:
     """One subscription's backlog."""
 
     subscription: str
-    size_bytes: int  # Size of the entries that are not wholly acked
+    size_bytes: int
     # Age of the oldest unacked message, or of its ledger if the whole ledger is within the quota. 0 means unknown.
     age_ms: int
 
@@ -40,7 +40,7 @@ class Breach:
     kind: QuotaKind
     subscription: str
     is_now: int  # Bytes or milliseconds
-    limit: int  # Bytes or milliseconds
+    limit: int
 
     def __str__(self) -> str:
         if self.kind is QuotaKind.SIZE:
@@ -83,7 +83,7 @@ def kept_of(limit: int) -> int:
 def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, leave_bytes: int) -> Position:
     """Return the lowest mark-delete position that leaves at most `leave_bytes` of backlog.
 
-    `cursor` does not change. Raises IndexMissing if the counts are not in memory.
+    Raises IndexMissing if the counts are not in memory.
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:

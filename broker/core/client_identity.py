@@ -16,8 +16,8 @@ class ClientIdentity:
     """A client, as the console shows it."""
 
     address: str  # "ip:port", or a word such as "outbox" if the broker itself is the client
-    client_version: str  # Free text from the client
+    client_version: str
     face: str  # "binary", "binary-websocket", "rest", JSON_FACE or INTERNAL_FACE
-    certificate_name: str = ""  # Common name of the client's checked certificate
+    certificate_name: str = ""
     # Version from CONNECT. Clients without the binary protocol have 21.
     protocol_version: int = 21

@@ -20,9 +20,9 @@ class Credentials:
     """The unchecked credentials of one connection or one request."""
 
     method: str | None = None  # None means the method that fits the credentials
-    data: bytes = b""  # A token, or user:password
+    data: bytes = b""  # A token or user:password
     certificate: ClientCertificate | None = None
     host: str = ""  # Address without port
-    original_role: str = ""  # Role of the client behind a proxy
+    original_role: str = ""  # The client behind a proxy
     original_method: str | None = None
-    original_data: bytes = b""  # Credentials of the client behind a proxy
+    original_data: bytes = b""

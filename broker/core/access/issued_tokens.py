@@ -23,7 +23,7 @@ class TokenOrigin:
     """The issuer and the key that an unverified token names."""
 
     issuer: str
-    key_id: str  # Empty if the token names no key
+    key_id: str
 
 
 def origin_of(token: str) -> TokenOrigin | None:
@@ -57,8 +57,8 @@ def verify_issued(
 ) -> Principal:
     """Return the client that a token identifies.
 
-    If the role claim is a list, its first string is the role. Raises AuthenticationFailed if the signature, issuer,
-    audience or role is wrong, or if the token is not valid now. A token must have an expiry.
+    If the role claim is a list, its first string is the role. A token must have an expiry. Raises AuthenticationFailed
+    if the token is not valid.
     """
     try:
         claims = jwt.decode(token, key.key, algorithms=key.algorithms).claims

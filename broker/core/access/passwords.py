@@ -28,7 +28,7 @@ _GROUPS: Final = (
     (2, 8, 14),
     (3, 9, 15),
     (4, 10, 5),
-)  # Indexes of bytes in the digest
+)
 
 
 class PasswordFileInvalid(ValueError):
@@ -86,7 +86,7 @@ def fits(password: bytes, stored: StoredPassword) -> bool:
 
 
 def _apr1(password: bytes, stored: str) -> str:
-    """Hash a password with Apache's variant of MD5-crypt."""
+    # Apache's variant of MD5-crypt
     salt = stored.split("$")[2].encode()
     alternate = hashlib.md5(password + salt + password, usedforsecurity=False).digest()
     mixed = password + b"$apr1$" + salt

@@ -60,7 +60,7 @@ class Subject:
 
     @classmethod
     def of_topic(cls, topic: TopicName, subscription: str = "") -> Self:
-        """Return the subject for a topic or a subscription. A partition's subject is the partitioned topic."""
+        """Return the subject for a topic or a subscription."""
         return cls(
             tenant=topic.tenant, namespace=topic.namespace_name, topic=topic.base, subscription=subscription
         )
@@ -110,7 +110,7 @@ _NONE: Final[AbstractSet[Permission]] = frozenset()
 def allows(grants: Grants, principal: Principal, action: Action, subject: Subject) -> bool:
     """Return whether the principal may perform the action on the subject.
 
-    If the client is behind a proxy, the proxy needs the permission too.
+    A proxy in front of the client needs the permission too.
     """
     proxy = principal.proxy_role
     return _allows(grants, principal.role, action, subject) and (

@@ -23,7 +23,6 @@ class Principal:
     token_id: str | None  # The token's `jti` claim
     password_id: str = ""  # Digest of the client's line in the password file
     proxy_role: str = ""
-    # The client behind the proxy, if the broker has checked the client's own credentials
     original: Principal | None = None
 
     @property

@@ -119,8 +119,8 @@ def verify(
 ) -> Principal:
     """Return the client that a token identifies.
 
-    Raises AuthenticationFailed if none of the keys signed the token. Also raises AuthenticationFailed if the token is
-    not valid now, names no role, or is not for `audience`. An empty `audience` is not checked.
+    Raises AuthenticationFailed if none of the keys signed the token, or if the token is not valid. An empty `audience`
+    is not checked.
     """
     claims = _signed_claims(token, keys)
     return principal_of_claims(
@@ -141,8 +141,7 @@ def principal_of_claims(
 ) -> Principal:
     """Return the client that a token identifies. The caller must have checked the signature.
 
-    `options` are joserfc's options by claim. Raises AuthenticationFailed if the token is not valid now, names no role,
-    or does not match the options.
+    `options` are joserfc's options by claim. Raises AuthenticationFailed if the token is not valid.
     """
     checked = {name: claims[name] for name in ("exp", "nbf", "aud", "iss") if name in claims}
     try:

@@ -19,10 +19,10 @@ class CompactionMessage(NamedTuple):
 
 
 class CompactionEntry(NamedTuple):
-    """One entry. An entry without messages could not be read, and compaction keeps the entry."""
+    """One entry. Compaction keeps unreadable entries, which have no messages."""
 
     position: Position
     # Messages in batch order. None stands for a removed message or a marker.
     messages: tuple[CompactionMessage | None, ...]
-    chunk_uuid: str | None = None  # Identifies the large message to which this chunk belongs
+    chunk_uuid: str | None = None  # Set for a chunk of a large message
     is_last_chunk: bool = False

@@ -1,7 +1,7 @@
 """Compaction keeps the latest message of each key. An empty message deletes its key.
 
-The caller passes over the log twice. `see` finds the latest message of each key. `kept` returns which messages of an
-entry stay. The log may begin with the result of an earlier compaction.
+The caller passes over the log twice, first with `see` and then with `kept`. The log may begin with the result of an
+earlier compaction.
 
 The chunks of a large message stay or go together. If the last chunk is missing, the other chunks stay, because the last
 chunk may come later in the log.

@@ -126,10 +126,7 @@ class AckChunks:
                 self.forget_set(key, entry_id)
 
     def union(self, other: AckChunks, after: Position, *, without: AckChunks | None = None) -> None:
-        """Ack the entries beyond `after` that `other` has wholly acked and `without` has not.
-
-        Ack sets of `other` and `without` are ignored.
-        """
+        """Ack the entries beyond `after` that `other` has wholly acked and `without` has not."""
         for key, bits in other.bits.items():
             ledger_id, chunk = chunk_of(key)
             low, _ = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)
