@@ -1,4 +1,4 @@
-"""The broker's app config for Django. It starts nothing; `manage.py runbroker` starts the broker."""
+"""The broker's Django app. Starting Django does not start a broker."""
 
 from importlib import import_module
 
@@ -6,11 +6,8 @@ from django.apps import AppConfig
 
 
 class BrokerConfig(AppConfig):
-    """The broker: topics, subscriptions and periodic work."""
-
     name = "broker"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the app's system checks."""
-        import_module("broker.database_version")
+        import_module("broker.database_version")  # Registers system checks

@@ -14,18 +14,17 @@ class Clock(Protocol):
     """Wall time in milliseconds since the epoch."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since the epoch. May step back when the machine's clock is set."""
+        """Return milliseconds since the epoch. The time may step back."""
 
 
 class SystemClock:
     """The machine's clock."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
 
 class Timer(Protocol):
-    """`loop.call_later`, or a test's clock. The delay is in seconds."""
+    """A function like `loop.call_later`. The delay is in seconds."""
 
     def __call__(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle: ...

@@ -1,11 +1,7 @@
-"""The broker's settings: read once from the environment, checked at start.
+"""The broker's settings, read once from the environment.
 
-A bad value raises SettingInvalid. Vela's `manage.py` then ends with status 78.
-
-A project that embeds Vela sets the same environment variables; this module does not need `config`, Vela's own Django
-project.
-
-This file has over 400 lines because it declares each setting of the broker, except those of ports, access and login.
+Projects that embed Vela use this module without `config`, Vela's own Django project. This file has over 400 lines
+because it declares most settings of the broker.
 """
 
 from __future__ import annotations
@@ -26,8 +22,8 @@ from broker.environment import Between, SettingInvalid, Variable, listed, read_s
 
 __all__ = ["EXIT_LOCK_TAKEN", "EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
 
-EXIT_LOCK_TAKEN: Final = 75  # sysexits.h's EX_TEMPFAIL: a later start may find the lock free
-EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: starting the process again would not help
+EXIT_LOCK_TAKEN: Final = 75  # EX_TEMPFAIL in sysexits.h
+EXIT_SETTING_INVALID: Final = 78  # EX_CONFIG in sysexits.h
 
 MIB = 1024 * 1024
 _OFFLOAD_SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "hdfs")
@@ -105,7 +101,7 @@ def _url_of(text: str, schemes: Sequence[str], example: str) -> str:
 
 
 def _hosts(text: str) -> frozenset[str]:
-    """Parse host names without a port. `.example.org` is a domain with all its subdomains, `*` is any host."""
+    """`.example.org` means a domain with all its subdomains, and `*` means any host."""
     hosts = listed(text.lower())
     for host in hosts:
         if host != "*" and parse_host(host) != (host, None):
@@ -116,7 +112,6 @@ def _hosts(text: str) -> frozenset[str]:
 
 
 def _origins(text: str) -> frozenset[Origin]:
-    """Parse the origins of web pages."""
     origins = set()
     for each in listed(text):
         origin = parse_origin(each.rstrip("/"))
@@ -139,7 +134,7 @@ _IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings(AccessSettings):
-    """The settings of one process: broker, console, worker, beat or a command."""
+    """The settings of one process."""
 
     bind: Annotated[
         str,
@@ -528,11 +523,10 @@ class BrokerSettings(AccessSettings):
     ] = 30
 
     def __post_init__(self) -> None:
-        """Fill in the settings that follow from others. Raises SettingInvalid if settings do not work together."""
         self.check_together()
         self.check_access()
         host = self.local_host
-        set_ = object.__setattr__  # the class is frozen for all other code
+        set_ = object.__setattr__  # The dataclass is frozen
         tls_url = self._own_tls_url(host)
         plain_url = tls_url if self.pulsar_port is None else f"pulsar://{host}:{self.pulsar_port}"
         set_(self, "advertised_url", self.advertised_url or plain_url)
@@ -543,11 +537,6 @@ class BrokerSettings(AccessSettings):
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
 
     def _own_tls_url(self, host: str) -> str:
-        """Return the URL for clients with TLS.
-
-        It is `advertised_url` if that has TLS, else the broker's own TLS port, else the plain URL with the scheme
-        `pulsar+ssl`.
-        """
         given = self.advertised_url.partition("://")[2]
         if (
             self.has_tls
@@ -559,13 +548,13 @@ class BrokerSettings(AccessSettings):
 
     @property
     def local_http_url(self) -> str:
-        """The URL at which this machine itself reaches the broker's HTTP port."""
+        """The URL at which this machine reaches the broker's HTTP port."""
         port, has_tls = self.broker_probe
         return f"{'https' if has_tls else 'http'}://{self.local_host}:{port}"
 
     @property
     def https_url(self) -> str:
-        """The broker's https:// URL, as lookups tell it to clients; "" if there is none."""
+        """The HTTPS URL that lookups tell to clients. Empty if there is none."""
         if self.advertised_http_url.startswith("https:"):
             return self.advertised_http_url
         port = self.open_ports.get("VELA_HTTP_TLS_PORT")
@@ -573,13 +562,13 @@ class BrokerSettings(AccessSettings):
 
     @property
     def local_host(self) -> str:
-        """The host by which this machine itself reaches broker and console, as written in a URL."""
+        """The host at which this machine reaches the broker and the console. An IPv6 address is in brackets."""
         host = _EVERYWHERE.get(self.bind, self.bind)
         return f"[{host}]" if ":" in host else host
 
     @property
     def history_kept_ms(self) -> Mapping[int, int]:
-        """How long charts keep their points, in milliseconds. The key is the number of seconds that a point covers."""
+        """How long charts keep points, in milliseconds. The key is the number of seconds that a point covers."""
         hour_ms = 3_600_000
         return {
             10: self.history_10s_hours * hour_ms,
@@ -590,22 +579,19 @@ class BrokerSettings(AccessSettings):
 
     @property
     def own_hosts(self) -> frozenset[str]:
-        """The hosts by which clients reach this broker: those of `bind`, `advertised_url` and `advertised_http_url`.
-
-        A `bind` of `0.0.0.0` or `::` is left out. IPv6 addresses are in brackets.
-        """
+        """The hosts at which clients reach this broker. IPv6 addresses are in brackets."""
         urls = (self.advertised_url, self.advertised_http_url)
-        advertised = [parse_origin("/".join(url.split("/")[:3])) for url in urls]  # without a path
+        advertised = [parse_origin("/".join(url.split("/")[:3])) for url in urls]
         hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared
         return frozenset(hosts | {origin.host for origin in advertised if origin})
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read and check every setting. Raises SettingInvalid with a line for each bad one."""
+        """Read and check every setting. Raises SettingInvalid with a line for each bad setting."""
         return read_settings(cls, environment)
 
 
 @cache
 def broker_settings() -> BrokerSettings:
-    """Return the settings of this process, from its environment. Raises SettingInvalid if one is bad."""
+    """Return the settings of this process. Raises SettingInvalid if a setting is bad."""
     return BrokerSettings.from_environment(os.environ)

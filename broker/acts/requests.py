@@ -1,7 +1,6 @@
-"""Requests for acts: plan → apply → receipt → undo, for the console, commands and the API.
+"""Plan, apply, undo and refuse acts, for the console, the commands and the API.
 
-The functions are synchronous. `plan`, `plan_undo` and `apply` wait at most `wait_s` for the broker's answer. Without an
-answer, they return the act in its waiting state; a broker answers the act later, or lets it expire.
+If no broker answers within `wait_s`, the functions return the act in its waiting state.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ _RETRIABLE = frozenset(("ActConflict", "ActExpired", "ConsumerBusy", "Persistenc
 
 
 class ActRefused(Exception):
-    """The request is refused; `text` says why."""
+    """The request is refused."""
 
     def __init__(self, text: str, *, code: str = "InvalidParameters") -> None:
         super().__init__(text)
         self.text = text
-        self.code = code  # ActNotFound, InvalidParameters, InvalidTopicName, NothingToActOn, …
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +63,11 @@ class ActView:
     """An act as it was when it was read."""
 
     id: int
-    kind: str  # a name in broker.acts.kinds.registry
-    state: str  # a value of Act.State, such as planned
-    # A full name; tenant/namespace for an act on a namespace, tenant/* for one on a tenant, * for one on a token.
+    kind: str
+    state: str  # A value of Act.State
+    # A topic's full name, tenant/namespace, tenant/* for an act on a tenant, or * for an act on a token
     topic: str
-    subscription: str  # "" if the act is not on a subscription
+    subscription: str
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
     result: Mapping[str, Any] | None
@@ -82,20 +81,19 @@ class ActView:
     created_at: datetime
     requested_at: datetime
     finished_at: datetime | None
-    error_code: str = ""  # short code of the reason why it was refused, failed or expired
-    progress: Mapping[str, Any] | None = None  # the progress of long work
-    undone_by: int | None = None  # the act that undid it
-    # It is applied and inside its undo window, its subscriptions exist, and no later act moved one of its cursors.
+    error_code: str = ""
+    progress: Mapping[str, Any] | None = None
+    undone_by: int | None = None
     undoable: bool = False
-    needs_reason: bool = False  # its namespace is protected, and the act has no reason yet
-    part_of: int | None = None  # the act on several partitions to which this one belongs
-    moved_by: int | None = None  # a later act that moved one of its cursors
-    is_cursor_gone: bool = False  # one of its subscriptions was deleted
-    needs_second_person: bool = False  # it is planned, and a user other than the planner must apply it
+    needs_reason: bool = False
+    part_of: int | None = None  # Id of the act on several partitions
+    moved_by: int | None = None  # Id of a later act that moved a cursor
+    is_cursor_gone: bool = False
+    needs_second_person: bool = False
 
     @property
     def planned_by(self) -> str:
-        """Return who planned the act; `who` may be the person who applied or refused it."""
+        """Return who planned the act. `who` may name a later user."""
         return str((self.plan or {}).get("planned_by", self.who))
 
     @property
@@ -110,15 +108,12 @@ class ActView:
 
     @property
     def new_plan(self) -> int | None:
-        """Return the id of the act with the new preview, if this apply was refused because its plan no longer held."""
+        """Return the id of the new plan, if this act was refused because the old plan no longer held."""
         return (self.result or {}).get("new_plan")
 
     @property
     def undo_obstacle(self) -> UndoObstacle:
-        """Return the obstacle to undoing an applied act.
-
-        Empty if there is none, if the act was not applied, or if its kind is not in KINDS, such as create_token.
-        """
+        """Return why an applied act cannot be undone. Empty for all other acts."""
         kind = KINDS.get(self.kind)
         if self.state != "applied" or self.undoable or kind is None:
             return ""
@@ -134,16 +129,13 @@ class ActView:
 
     @property
     def no_undo(self) -> str:
-        """Return why nobody can undo acts of this kind, or what to do instead.
-
-        Empty if the kind has an undo, or is not in KINDS.
-        """
+        """Return why acts of this kind have no undo, or what to do instead. Empty for other kinds."""
         kind = KINDS.get(self.kind)
         return "" if kind is None or kind.can_undo else kind.no_undo
 
     @property
     def is_retriable(self) -> bool:
-        """Return whether the same act may succeed if it is planned again."""
+        """Return whether the act may succeed if it is planned again."""
         return self.error_code in _RETRIABLE
 
 
@@ -158,14 +150,12 @@ def plan(
     reason: str = "",
     wait_s: float = WAIT_S,
 ) -> ActView:
-    """Plan an act: return what it would do, and change nothing.
+    """Plan an act, and return what it would do.
 
-    `topic` is a full name, or tenant/namespace for an act on a namespace. `subscription` is only for acts on a
-    subscription.
+    `topic` is a full name, or tenant/namespace for an act on a namespace.
 
-    Raises ActRefused if the kind is unknown or cannot be requested, a parameter is wrong, `subscription` is missing or
-    superfluous, or the topic, subscription or namespace does not exist. Also raises it if the namespace asks for two
-    users and the request does not come from a user.
+    Raises ActRefused if the request does not fit the kind, or if the topic, subscription or namespace does not exist.
+    A namespace that needs two users refuses requests that do not come from a user.
     """
     try:
         asked = find_kind(kind)
@@ -189,9 +179,9 @@ def plan(
 
 
 def plan_undo(act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = WAIT_S) -> ActView:
-    """Plan the undo of an act, and return the new act of kind undo.
+    """Plan the undo of an act, and return the new act.
 
-    Raises ActRefused as `plan` does, and if the act was not applied, was already undone or is of a kind without undo.
+    Raises ActRefused if the act was not applied or cannot be undone.
     """
     act = get(act_id)
     if act.state != "applied":
@@ -217,13 +207,10 @@ def apply(
 ) -> ActView:
     """Apply a plan if it still holds, and return the act.
 
-    `allowed_drift_messages` is the number of messages beyond the plan that may be delivered again, or lost by a delete.
-    None means as many as the plan allows, 0 means none. If there would be more, the act is refused, and its `new_plan`
-    is the id of the act with the new preview.
+    `allowed_drift_messages` limits how many messages beyond the plan may be delivered again, or lost by a delete.
+    None means as many as the plan allows. Above the limit, the returned act is refused and has a `new_plan`.
 
-    Raises ActRefused if the act is not planned or the number is out of range. Also raises it if the namespace asks for
-    a second person and `who` is not that person, or if the namespace is protected and neither the plan nor this call
-    has a reason.
+    Raises ActRefused if the act is not planned, or if a required reason or second person is missing.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(
@@ -239,9 +226,8 @@ def apply(
 def check_planned(act: ActView) -> None:
     """Raise ActRefused if the broker has not planned this act yet.
 
-    Call it before `apply`, with the view for which you checked the user's rights. If that act was not planned yet, your
-    check may have missed a topic, because only the plan names all topics that the act publishes to. `apply` alone would
-    accept an act that was planned after your check.
+    Call this before `apply`, with the view for which you checked the user's rights. Only a plan names all topics that
+    the act publishes to. `apply` alone would accept an act that was planned after your check.
     """
     if act.state == "plan_requested":
         raise ActRefused(f"act {act.id} is {act.state}: only a planned act can be applied", code="WrongState")
@@ -263,7 +249,7 @@ def _why_not_applied(act: ActView, who: str, origin: str) -> ActRefused:
 
 
 def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
-    """Refuse another user's plan, or withdraw your own, so that nobody can apply it. Return the act.
+    """Refuse another user's plan, or withdraw your own, and return the act.
 
     Raises ActRefused if the act is not planned.
     """
@@ -278,9 +264,9 @@ def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
 
 
 def full_name(kind: str, name: str) -> str:
-    """Turn a short name of a topic or namespace into the full name, which `plan` expects.
+    """Turn a short name of a topic or namespace into the full name that `plan` expects.
 
-    Raises ActRefused if the name is not valid or the kind is unknown.
+    Raises ActRefused if the name or the kind is not valid.
     """
     try:
         if find_kind(kind).scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE):
@@ -293,7 +279,7 @@ def full_name(kind: str, name: str) -> str:
 
 
 def check_topic_name(name: str) -> None:
-    """Raise ActRefused if this cannot be a topic's name."""
+    """Raise ActRefused if `name` is not a valid topic name."""
     try:
         TopicName.parse(name)
     except InvalidTopicName as error:
@@ -303,9 +289,9 @@ def check_topic_name(name: str) -> None:
 def other_topics(
     kind: str, parameters: Mapping[str, object], planned: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Return the full names of the topics that an act publishes to, without the act's own topic.
+    """Return the full names of the other topics that an act publishes to.
 
-    If `plan` would refuse the parameters, they add no name.
+    Parameters that `plan` would refuse add no names.
     """
     asked = KINDS.get(kind)
     if asked is None:
@@ -320,7 +306,7 @@ def other_topics(
 
 
 def described_kinds() -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Return name, summary, scope and the parameters' JSON Schema of every kind that can be requested."""
+    """Return the name, summary, scope and JSON Schema of every kind that can be requested."""
     return [
         (kind.name, kind.summary, kind.scope.value, _schema(kind))
         for kind in KINDS.values()
@@ -336,7 +322,7 @@ def _schema(kind: ActKind[Any]) -> dict[str, Any]:
 
 
 def get(act_id: int) -> ActView:
-    """Return the act as it is now. Raises ActRefused if there is no such act."""
+    """Return the act. Raises ActRefused if the act does not exist."""
     return _view(store.get(act_id), act_id)
 
 

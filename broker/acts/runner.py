@@ -1,7 +1,7 @@
-"""The broker's side of acts: compute plans, and apply acts.
+"""Plan and apply acts inside the broker.
 
-The requester inserts a row and notifies the broker; if the notification is lost, a slow poll finds the row. Acts run
-one by one. Long work runs in parallel with them and continues after a restart.
+A requester inserts a row and notifies the broker. If the notification is lost, a slow poll finds the row. Acts run one
+by one, except for long work, which also continues after a restart.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 _STOP_S = 1.0
-_AT_ONCE = 8  # acts read from the table in one query
+_AT_ONCE = 8  # Most acts that one query reads
 
 
 class ActRunner:
-    """Reads requests and answers them one by one."""
+    """Reads requests for acts, and answers one request at a time."""
 
     def __init__(
         self,
@@ -57,20 +57,20 @@ class ActRunner:
         self._expiry_s = expiry_s
         self._work = asyncio.Event()
         self._answering = asyncio.Lock()
-        self._awaited: dict[int, asyncio.Future[None]] = {}  # act → the answer that this process waits for
+        self._awaited: dict[int, asyncio.Future[None]] = {}  # Answers that `ask` waits for, by act id
         self._task: asyncio.Task[None] | None = None
         self._has_resumed = False
 
     def start(self) -> None:
-        """Start to answer acts, first those that waited while no broker ran."""
+        """Start answering acts."""
         self._work.set()
         self._task = asyncio.create_task(for_ever(self._turn, what="answering acts"), name="acts")
 
     async def stop(self) -> None:
-        """Wait up to one second for the current act, then cancel it."""
+        """Wait up to one second for the current act, then cancel the act."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
-                await self._answering.acquire()  # never released: no other act may begin
+                await self._answering.acquire()  # Never released, because no other act may begin
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -80,12 +80,12 @@ class ActRunner:
         self._work.set()
 
     async def ask(self, store_request: Callable[[Connection], Awaitable[int | None]]) -> int | None:
-        """Store a request of this process, wait for its answer, and return the act's id. None if nothing was stored.
+        """Store a request, wait for the answer, and return the act's id, or None if nothing was stored.
 
-        Raises BrokerError if the act was refused, failed, expired or was only partly done. For long work the answer
-        says only that it has started. Cancelling stops the wait, not the act.
+        The answer for long work only says that the work has started. Cancelling stops the wait, not the act. Raises
+        BrokerError if the act was refused, failed, expired or was only partly done.
         """
-        async with self._answering:  # so that nobody answers the act before its future is in `_awaited`
+        async with self._answering:  # No act is answered before its future is in `_awaited`
             async with self._pool.use() as connection:
                 act_id = await store_request(connection)
             if act_id is None:
@@ -99,29 +99,24 @@ class ActRunner:
         return act_id
 
     async def _turn(self) -> None:
-        # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+        # In Python 3.11, wait_for loses a cancellation that comes together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()
         self._work.clear()
         if not self._is_ready():
-            # A broker answers only while it has the lock and is not stopping. `for_ever` calls this method again.
             return
         await self._resume()
         async with self._pool.use() as connection:
             waiting = await store.waiting(connection, most=_AT_ONCE)
         if len(waiting) == _AT_ONCE:
-            self._work.set()  # more acts may be waiting
+            self._work.set()
         for act in waiting:
             async with self._answering:
                 await self._answer(act)
 
     async def _answer(self, act: store.WaitingAct) -> None:
-        """Answer an act and tell its requester.
-
-        Whatever happens, change the act's state: otherwise every later query would return this act first, and it would
-        block the acts behind it.
-        """
+        # Every path must change the act's state. Otherwise each query returns this act first, and later acts wait.
         try:
             refusal = await self._carry_out_or_refuse(act)
         except Exception as error:
@@ -136,8 +131,7 @@ class ActRunner:
             answer.set_exception(refusal)
 
     async def _carry_out_or_refuse(self, act: store.WaitingAct) -> BrokerError | None:
-        """Answer an act. Return the error if the act was refused, expired, failed or was partly done, else None."""
-        # An act with progress never expires: an earlier broker may have done its work without storing the result.
+        # An act with progress never expires. An earlier broker may have done the work without storing the result.
         if act.waited_s > self._expiry_s and act.progress is None:
             expired = ActExpired("no broker answered in time; plan it again")
             await self._finish(act, state="expired", error=str(expired), error_code=expired.code)
@@ -148,13 +142,12 @@ class ActRunner:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
             else:
-                # These two errors say that the act has, or may have, changed something.
+                # After these two errors, the act may have changed something.
                 state = "failed" if isinstance(error, SendOutcomeUnknown | PartlyDone) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
             return error
 
     async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
-        """Refuse an apply, and store its new preview as a new act that can be applied immediately."""
         plan_text = json.dumps(dict(preview.shown))
         await repeat_until_done(
             self._pool,
@@ -207,7 +200,6 @@ class ActRunner:
         result: Mapping[str, Any],
         error: PartlyDone | None = None,
     ) -> None:
-        """Store the result of an act on several partitions, with a record for each partition on which it was done."""
         done = recorded_parts(parts, result)
 
         async def finish(connection: Connection) -> None:
@@ -228,10 +220,7 @@ class ActRunner:
         self._tasks.keep(task)
 
     async def _carry_on(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
-        """Do long work in parallel with other acts.
-
-        If the broker stops, the act stays `applying`, and the next broker continues.
-        """
+        # If the broker stops, the act stays `applying`, and the next broker continues the work.
         act = context.act
         try:
             result = await kind.apply(context, given)
@@ -244,10 +233,6 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Continue an earlier broker's long work, and end the client commands, evictions and expiries that it left.
-
-        Later calls do nothing.
-        """
         if self._has_resumed:
             return
         async with self._pool.use() as connection:
@@ -268,7 +253,6 @@ class ActRunner:
                 await self._finish(act, state="failed", error=str(error), error_code=error.code)
 
     async def _fail(self, act: store.WaitingAct, error: Exception) -> BrokerError:
-        """Finish an act that failed with an error other than a refusal. Return the error for its requester."""
         if isinstance(error, psycopg.Error) and not is_away(error):
             fields = {"act": act.act_id}
             logger.error(

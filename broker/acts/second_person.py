@@ -1,7 +1,4 @@
-"""Acts on a namespace with the policy `second_person`: one user plans, another user applies.
-
-PostgreSQL decides who may apply (`request_apply` in acts.sql). This module says why a request is refused.
-"""
+"""Explain refusals under the policy `second_person`. PostgreSQL decides who may apply an act."""
 
 from __future__ import annotations
 
@@ -27,23 +24,23 @@ _AS_A_USER: Final = (
 
 
 class SecondPersonNeeded(ActInvalid):
-    """The namespace asks for one user to plan and another to apply, and the request breaks this rule."""
+    """The namespace needs one user to plan and another user to apply."""
 
     code = "SecondPersonNeeded"
 
 
 def namespace_of(topic: str) -> str:
-    """Return tenant/namespace of a topic's full name. A namespace's own name is returned unchanged."""
+    """Return tenant/namespace of a topic's full name."""
     return "/".join(topic.rpartition("://")[2].split("/")[:2])
 
 
 def is_user(origin: str) -> bool:
-    """Return whether a request of this origin was made by a user who logged in with an account."""
+    """Return whether requests of this origin come from a user with an account."""
     return origin.partition(" ")[0] in PEOPLE
 
 
 def without_account(topic: str) -> str:
-    """Return why a request without a user's account may neither plan nor apply acts on this topic."""
+    """Return the error text for a request without a user's account."""
     return (
         f"namespace {namespace_of(topic)} asks for a second person (policy second_person), and only users with an"
         f" account count: {_AS_A_USER}"
@@ -53,7 +50,7 @@ def without_account(topic: str) -> str:
 def complaint(
     act_id: int, topic: str, *, planner: str, planned_from: str, who: str, origin: str
 ) -> str | None:
-    """Return why `who` may not apply a plan that needs a second person. None if `who` is the second person."""
+    """Return why `who` may not apply a plan that needs a second person, or None."""
     namespace = namespace_of(topic)
     if not is_user(origin):
         return without_account(topic)

@@ -1,4 +1,4 @@
-"""Alert rules: the measures of rules, and when an alert fires and clears. No I/O, no clock."""
+"""The measures of alert rules, and when an alert fires and clears."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = [
     "retry_after_s",
 ]
 
-SUBJECTS_MOST: Final = 200  # subscriptions or topics that one rule watches at a time, the worst first
-ATTEMPTS_MOST: Final = 8  # attempts to send one notification, over about half an hour
-_LONGEST_GAP_MS: Final = 60_000  # between two rounds; what happened in a longer gap is unknown
+SUBJECTS_MOST: Final = 200
+ATTEMPTS_MOST: Final = 8  # Attempts per notification
+_LONGEST_GAP_MS: Final = 60_000  # A longer gap between two rounds counts as an absence
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15
 _LONGEST_RETRY_S: Final = 3600
@@ -33,23 +33,23 @@ class Measure(StrEnum):
     """The value or state that a rule watches."""
 
     BACKLOG = "backlog"
-    AGE = "age"  # of the oldest unacked message
+    AGE = "age"  # Age of the oldest unacked message
     STUCK = "stuck"
-    BEHIND = "behind"  # stuck or falling behind
+    BEHIND = "behind"
     NO_CONSUMER = "no_consumer"
-    DEAD_LETTERS = "dead_letters"  # new messages in a dead-letter topic
+    DEAD_LETTERS = "dead_letters"  # New messages in a dead-letter topic
     REDELIVERIES = "redeliveries"
     STORED = "stored"
-    BROKER = "broker"  # no broker has reported for some seconds
+    BROKER = "broker"  # No broker has reported for some seconds
 
     @property
     def unit(self) -> str:
-        """The unit of the limit: messages, ms, bytes or per second; "" = the measure has no limit."""
+        """The unit of the limit. Empty if the measure has no limit."""
         return _UNITS.get(self, "")
 
     @property
     def subject(self) -> str:
-        """The kind of object that the rule watches: subscriptions, topics or the broker."""
+        """The kind of object that the rule watches."""
         if self is Measure.BROKER:
             return "broker"
         return "topic" if self in (Measure.DEAD_LETTERS, Measure.STORED) else "subscription"
@@ -65,7 +65,7 @@ _UNITS: Final = {
 
 
 class Severity(StrEnum):
-    """How serious an alert is, so that people can sort by it."""
+    """How serious an alert is."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -73,7 +73,7 @@ class Severity(StrEnum):
 
 
 class Subject(NamedTuple):
-    """A subscription, a topic (subscription 0) or the broker (both 0)."""
+    """A subscription, a topic or the broker. An id that does not apply is 0."""
 
     topic_id: int
     subscription_id: int
@@ -81,29 +81,25 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A subject that is over the limit now, or in the state that the rule watches."""
+    """A subject that is over the limit, or in the state that the rule watches."""
 
     subject: Subject
     value: int
-    since_ms: int  # when this began; the time of the round if the database does not show it
+    since_ms: int  # Time of the round if the start is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """An alert of one rule for one subject.
-
-    It fires when the value has been over the limit for the rule's time, and clears when the value has been below the
-    limit for the same time.
-    """
+    """An alert of one rule for one subject."""
 
     subject: Subject
-    value: int  # the latest value that was over the limit
+    value: int  # Latest value over the limit
     over_since_ms: int
     fired_ms: int | None = None
     below_since_ms: int | None = None
     cleared_ms: int | None = None
-    is_told: bool = False  # a notification has reported that the alert is firing
-    id: int | None = None  # None = not stored yet
+    is_told: bool = False  # A notification has reported that the alert fires
+    id: int | None = None  # None until the alert is stored
 
 
 def next_alerts(
@@ -114,10 +110,11 @@ def next_alerts(
     now_ms: int,
     last_round_ms: int | None,
 ) -> list[tuple[Alert | None, Alert | None]]:
-    """Return pairs of alerts of one rule: the alert before and after this round.
+    """Return each alert of one rule as a pair, before and after this round.
 
-    The first is None for a new alert, the second for an alert that has ended and never fired. `alerts` are those that
-    have not cleared. If there are SUBJECTS_MOST matches, more may exist, so alerts without a match are left out.
+    `alerts` are the alerts that have not cleared. The first item of a pair is None for a new alert. The second item is
+    None for an alert that ends without firing. With SUBJECTS_MOST matches, alerts without a match are left out, because
+    further matches may exist.
     """
     is_full = len(matches) >= SUBJECTS_MOST
     was_away = last_round_ms is None or now_ms - last_round_ms > _LONGEST_GAP_MS
@@ -139,10 +136,10 @@ def next_alerts(
 def next_alert(
     alert: Alert | None, match: Match | None, *, for_ms: int, now_ms: int, was_away: bool = False
 ) -> Alert | None:
-    """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
+    """Return the alert after this round, or None if there is no match and no alert has fired.
 
-    Returns None if `match` is None and no alert has fired. If the last round was too long ago (`was_away`), the time
-    starts again, unless `match` shows when the value went over the limit.
+    An alert fires after `for_ms` over the limit, and clears after `for_ms` below the limit. After an absence, the
+    time starts again, unless `match` shows when the value went over the limit.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:
@@ -162,12 +159,12 @@ def next_alert(
 
 
 def may_notify(*, now_ms: int, silent_until_ms: int | None, notified_ms: int | None) -> bool:
-    """Return whether a rule may send now: it is not silenced, and it sends at most four notifications a minute."""
+    """Return whether a rule may send a notification now."""
     if silent_until_ms is not None and now_ms < silent_until_ms:
         return False
     return notified_ms is None or now_ms - notified_ms >= _NOTIFY_EVERY_MS
 
 
 def retry_after_s(attempts: int) -> int:
-    """Return the seconds to wait after this many failed attempts: twice as long each time, at most an hour."""
+    """Return the seconds to wait after this many failed attempts."""
     return int(min(_FIRST_RETRY_S * 2 ** max(attempts - 1, 0), _LONGEST_RETRY_S))

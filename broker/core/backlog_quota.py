@@ -1,4 +1,4 @@
-"""The backlog quota: whether a subscription is too far behind, and how far an eviction moves its cursor."""
+"""Check backlog quotas, and find how far an eviction moves a cursor."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from broker.core.position import Position
 
 __all__ = ["Backlog", "Breach", "QuotaKind", "breach_of", "eviction_target"]
 
-_KEPT_OF_TEN = 9  # an eviction leaves 90 % of the limit
+_KEPT_OF_TEN = 9  # An eviction leaves 90 % of the limit
 
 
 class QuotaKind(StrEnum):
-    """The quantity that a quota limits; the values are Pulsar's names."""
+    """The quantity that a quota limits. The values are Pulsar's names."""
 
     SIZE = "destination_storage"
     AGE = "message_age"
@@ -28,20 +28,19 @@ class Backlog:
     """One subscription's backlog."""
 
     subscription: str
-    size_bytes: int  # of entries that are not wholly acked
-    # Age of its oldest unacked message. If the whole ledger of that message is within the quota, the ledger's age.
-    # 0 = the backlog is empty, or the age is not known.
+    size_bytes: int
+    # Age of the oldest unacked message, or of its ledger if the whole ledger is within the quota. 0 means unknown.
     age_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breach:
-    """A quota that is exceeded, and the subscription that exceeds it most."""
+    """An exceeded quota, and the subscription that exceeds the quota most."""
 
     kind: QuotaKind
     subscription: str
-    is_now: int  # bytes or ms
-    limit: int  # bytes or ms
+    is_now: int  # Bytes or milliseconds
+    limit: int
 
     def __str__(self) -> str:
         if self.kind is QuotaKind.SIZE:
@@ -56,10 +55,7 @@ class Breach:
 
 
 def breach_of(backlogs: Iterable[Backlog], *, quota_bytes: int, quota_ms: int) -> Breach | None:
-    """Return the quota that is exceeded, or None. Size is checked before age, and -1 switches a quota off.
-
-    A backlog that is exactly at the quota does not exceed it.
-    """
+    """Return the exceeded quota, or None. Size is checked before age. -1 switches a quota off."""
     waiting = [each for each in backlogs if each.size_bytes > 0]
     if not waiting:
         return None
@@ -80,25 +76,25 @@ def breach_of(backlogs: Iterable[Backlog], *, quota_bytes: int, quota_ms: int) -
 
 
 def kept_of(limit: int) -> int:
-    """Return how much of a limit an eviction leaves in the backlog, in the unit of the limit."""
+    """Return how much of a limit an eviction leaves in the backlog."""
     return limit * _KEPT_OF_TEN // 10
 
 
 def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, leave_bytes: int) -> Position:
     """Return the lowest mark-delete position that leaves at most `leave_bytes` of backlog.
 
-    Does not change `cursor`. Raises IndexMissing if counts that it needs are not in memory.
+    Raises IndexMissing if the counts are not in memory.
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # If the guess passes acked entries, it is too low, and the loop guesses again. No guess is too high.
+        # A guess that passes acked entries is too low, and the loop guesses again. No guess is too high.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete
 
 
 def _after_bytes(ledgers: LedgerMap, index: MessageIndex, after: Position, size_bytes: int) -> Position:
-    """Return the entry in which the first `size_bytes` after `after` end; the last entry if there are fewer bytes."""
+    """Return the entry in which the first `size_bytes` after `after` end."""
     wanted = _bytes_through(index, after) + size_bytes
     for ledger in ledgers:
         if not ledger.entries or ledger.bytes_before + ledger.size_bytes < wanted:

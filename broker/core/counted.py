@@ -1,4 +1,4 @@
-"""Numbers and durations as parts of sentences."""
+"""Numbers and durations as text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ __all__ = ["counted", "lasting"]
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """Return the number with `one` or `many` after it: "1 message is", "2 messages are"."""
+    """Return the number and the fitting word, such as "1 message" or "2 messages"."""
     return f"{number} {one if number == 1 else many}"
 
 
 def lasting(length_ms: int) -> str:
-    """Return a duration, rounded, in the largest unit that fits: "3 s", "12 min", "5 h", "20,779 d"."""
+    """Return a rounded duration in the largest unit that fits, such as "12 min"."""
     for unit_ms, word in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min")):
         if length_ms >= unit_ms:
             return f"{length_ms / unit_ms:,.0f} {word}"

@@ -11,18 +11,18 @@ __all__ = ["ClientCertificate", "Credentials"]
 class ClientCertificate:
     """A client's certificate that the TLS handshake has checked."""
 
-    name: str  # the common name of its subject
-    expires_ms: int  # end of its validity, in milliseconds since 1970
+    name: str  # Common name of the subject
+    expires_ms: int  # Milliseconds since 1970
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """The credentials of one connection or one request, before the broker has checked them."""
+    """The unchecked credentials of one connection or one request."""
 
-    method: str | None = None  # as the client names it; None = the one that fits the credentials
-    data: bytes = b""  # a token, or user:password
+    method: str | None = None  # None means the method that fits the credentials
+    data: bytes = b""  # A token or user:password
     certificate: ClientCertificate | None = None
-    host: str = ""  # the client's address without its port
-    original_role: str = ""  # the role of the client for which a proxy connects; "" = none
+    host: str = ""  # Address without port
+    original_role: str = ""  # The client behind a proxy
     original_method: str | None = None
-    original_data: bytes = b""  # the credentials that the proxy got from that client
+    original_data: bytes = b""

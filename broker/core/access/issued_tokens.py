@@ -1,4 +1,4 @@
-"""Tokens of OpenID Connect issuers: find the issuer that a token names, and verify the token. No I/O, no clock."""
+"""Find the OpenID Connect issuer that a token names, and verify the token."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["TokenOrigin", "key_of", "origin_of", "verify_issued"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOrigin:
-    """The issuer and the key that a token names. Nothing is verified yet."""
+    """The issuer and the key that an unverified token names."""
 
     issuer: str
-    key_id: str  # "" = the token names none
+    key_id: str
 
 
 def origin_of(token: str) -> TokenOrigin | None:
-    """Return the issuer and the key id that a token names; None if no issuer can be read or the key id is no string."""
+    """Return the issuer and the key id that a token names, or None if the token is malformed."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -55,10 +55,10 @@ def verify_issued(
     leeway_s: int,
     now_ms: int,
 ) -> Principal:
-    """Return the client that a token identifies. If the role claim is a list, its first string is the role.
+    """Return the client that a token identifies.
 
-    `leeway_s` allows for clocks that differ. Raises AuthenticationFailed if `key` did not sign the token, or if the
-    token is not valid now, never expires, names no role, does not name `issuer`, or is for none of the audiences.
+    If the role claim is a list, its first string is the role. A token must have an expiry. Raises AuthenticationFailed
+    if the token is not valid.
     """
     try:
         claims = jwt.decode(token, key.key, algorithms=key.algorithms).claims

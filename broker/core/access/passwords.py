@@ -1,7 +1,6 @@
-"""Password files as `htpasswd` writes them, with bcrypt or apr1 hashes. No I/O, no clock.
+"""Password files as `htpasswd` writes them, with bcrypt or apr1 hashes.
 
-Checking a password takes a millisecond with apr1. With bcrypt the time doubles with each step of the hash's cost, and a
-cost of 10 takes 50 ms. Check passwords in a thread.
+Check passwords in a thread. A bcrypt hash of cost 10 takes 50 ms, and each further step of the cost doubles the time.
 """
 
 from __future__ import annotations
@@ -15,31 +14,40 @@ from typing import Final
 
 __all__ = ["PasswordFileInvalid", "StoredPassword", "fits", "read_passwords"]
 
-MAX_BCRYPT_COST: Final = 14  # one check takes about a second
+MAX_BCRYPT_COST: Final = 14  # One check takes about a second
 MAX_PASSWORD_BYTES: Final = 1024  # apr1 hashes the whole password 1,000 times
-MAX_BCRYPT_BYTES: Final = 72  # bcrypt hashes no more than this
-# A salt of 16 bytes leaves four bits of its 22nd character unused. bcrypt raises ValueError if they are not 0.
+MAX_BCRYPT_BYTES: Final = 72  # bcrypt hashes no more bytes
+# The salt's 22nd character has four unused bits. If they are not 0, bcrypt raises ValueError.
 _BCRYPT: Final = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
-_APR1: Final = re.compile(r"\$apr1\$[!-#%-9;-~]{1,8}\$[./A-Za-z0-9]{22}")  # compare_digest accepts ASCII only
+_APR1: Final = re.compile(r"\$apr1\$[!-#%-9;-~]{1,8}\$[./A-Za-z0-9]{22}")  # compare_digest accepts only ASCII
 _APR1_ROUNDS: Final = 1000
 _ALPHABET: Final = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_GROUPS: Final = ((0, 6, 12), (1, 7, 13), (2, 8, 14), (3, 9, 15), (4, 10, 5))  # indexes of the digest's bytes
+_GROUPS: Final = (
+    (0, 6, 12),
+    (1, 7, 13),
+    (2, 8, 14),
+    (3, 9, 15),
+    (4, 10, 5),
+)
 
 
 class PasswordFileInvalid(ValueError):
-    """The text is not a password file. The message says what is expected and contains no password."""
+    """The text is not a password file. The message contains no password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPassword:
-    """One user of the file."""
+    """One user of a password file."""
 
     hash: str
-    id: str  # a digest of the user's line
+    id: str  # Digest of the user's line
 
 
 def read_passwords(text: str) -> Mapping[str, StoredPassword]:
-    """Return the users of a file, by name. Raises PasswordFileInvalid; if a line is wrong, the message names it."""
+    """Return the users of a password file, by name.
+
+    Raises PasswordFileInvalid if a line is wrong or there are no users.
+    """
     users: dict[str, StoredPassword] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -65,12 +73,12 @@ def read_passwords(text: str) -> Mapping[str, StoredPassword]:
 
 
 def fits(password: bytes, stored: StoredPassword) -> bool:
-    """Return whether `password` is the one that was hashed."""
+    """Return whether the password matches the stored hash."""
     if stored.hash.startswith("$apr1$"):
         return len(password) <= MAX_PASSWORD_BYTES and hmac.compare_digest(
             _apr1(password, stored.hash), stored.hash
         )
-    import bcrypt  # only brokers with bcrypt hashes load it
+    import bcrypt  # Brokers without bcrypt hashes do not load bcrypt
 
     if len(password) > MAX_BCRYPT_BYTES or b"\0" in password:
         return False
@@ -78,7 +86,7 @@ def fits(password: bytes, stored: StoredPassword) -> bool:
 
 
 def _apr1(password: bytes, stored: str) -> str:
-    """Hash a password as Apache does: with its variant of MD5-crypt, and the salt of `stored`."""
+    # Apache's variant of MD5-crypt
     salt = stored.split("$")[2].encode()
     alternate = hashlib.md5(password + salt + password, usedforsecurity=False).digest()
     mixed = password + b"$apr1$" + salt

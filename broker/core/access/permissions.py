@@ -1,8 +1,7 @@
-"""Pulsar's permissions, as pure functions: which role may perform which action.
+"""Pulsar's permissions, which decide which role may perform which action.
 
-A superuser may do everything. A tenant's admin may produce, consume and administer everywhere in that tenant. Any other
-role may produce or consume where a namespace or a topic grants it that permission, but a subscription can be kept for
-certain roles.
+A superuser may do everything. A tenant's admin may produce, consume and administer everywhere in the tenant. Other
+roles need a grant on the namespace or the topic. A subscription may be reserved for certain roles.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["CLUSTER", "Action", "Grants", "Permission", "Subject", "allows", "ch
 
 
 class Permission(StrEnum):
-    """A right that can be granted to a role; the names are Pulsar's."""
+    """A right that can be granted to a role. The names are Pulsar's."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -35,33 +34,33 @@ class Permission(StrEnum):
 
 
 class Action(StrEnum):
-    """The action of a request on its subject."""
+    """An action that a role may be allowed to perform."""
 
     PRODUCE = "produce to"
     CONSUME = "consume from"
-    LOOK_UP = "look up"  # for roles that may produce or consume there
-    ADMINISTER = "administer"  # for admins of the tenant
-    MEASURE = "read the metrics of"  # for superusers and the roles in `metrics_roles`
-    RULE = "manage"  # for superusers
+    LOOK_UP = "look up"  # Allowed to roles that may produce or consume
+    ADMINISTER = "administer"  # Allowed to admins of the tenant
+    MEASURE = "read the metrics of"  # Allowed to superusers and `metrics_roles`
+    RULE = "manage"  # Allowed to superusers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A tenant, a namespace, a topic, a subscription or the broker. Fields that do not apply are empty."""
+    """The target of an action, such as a topic or the broker. Fields that do not apply are empty."""
 
     tenant: str = ""
     namespace: str = ""  # tenant/namespace
-    topic: str = ""  # full name; for a partition, the name of its partitioned topic
+    topic: str = ""  # Full name of the topic, without a partition
     subscription: str = ""
 
     @classmethod
     def of_namespace(cls, tenant: str, namespace: str) -> Self:
-        """Return the namespace `tenant/namespace`."""
+        """Return the subject for a namespace."""
         return cls(tenant=tenant, namespace=f"{tenant}/{namespace}")
 
     @classmethod
     def of_topic(cls, topic: TopicName, subscription: str = "") -> Self:
-        """Return a topic or one of its subscriptions. For a partition, return the partitioned topic."""
+        """Return the subject for a topic or a subscription."""
         return cls(
             tenant=topic.tenant, namespace=topic.namespace_name, topic=topic.base, subscription=subscription
         )
@@ -72,10 +71,7 @@ class Subject:
 
 
 def check_grant(subject: Subject, roles: Iterable[str]) -> None:
-    """Check the names of a grant's subscription and roles.
-
-    Raises NotAllowed if a name is too long or has a control character, or if a role's name is blank.
-    """
+    """Raise NotAllowed if the name of the subscription or of a role is not valid."""
     check_storable("subscription", subject.subscription)
     for role in roles:
         if not role.strip():
@@ -86,7 +82,7 @@ def check_grant(subject: Subject, roles: Iterable[str]) -> None:
 CLUSTER: Final = Subject()
 """The broker itself, as the subject of an action."""
 
-_Permissions = Mapping[str, AbstractSet[Permission]]  # by role
+_Permissions = Mapping[str, AbstractSet[Permission]]  # Keyed by role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +91,9 @@ class Grants:
 
     superusers: frozenset[str] = frozenset()
     metrics_roles: frozenset[str] = frozenset()
-    tenant_admins: Mapping[str, AbstractSet[str]] = field(default_factory=dict)  # roles by tenant
-    namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # by tenant/namespace
-    topics: Mapping[str, _Permissions] = field(default_factory=dict)  # by full name
+    tenant_admins: Mapping[str, AbstractSet[str]] = field(default_factory=dict)  # Keyed by tenant
+    namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # Keyed by tenant/namespace
+    topics: Mapping[str, _Permissions] = field(default_factory=dict)  # Keyed by full name
     subscriptions: Mapping[tuple[str, str], AbstractSet[str]] = field(default_factory=dict)
     """By (tenant/namespace, subscription): the roles for which the subscription is kept."""
 
@@ -114,7 +110,7 @@ _NONE: Final[AbstractSet[Permission]] = frozenset()
 def allows(grants: Grants, principal: Principal, action: Action, subject: Subject) -> bool:
     """Return whether the principal may perform the action on the subject.
 
-    A proxy in front of a client needs the permission too.
+    A proxy in front of the client needs the permission too.
     """
     proxy = principal.proxy_role
     return _allows(grants, principal.role, action, subject) and (

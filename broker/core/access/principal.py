@@ -1,4 +1,4 @@
-"""An authenticated client: its role, and how it proved its identity."""
+"""Clients that have proved their identity."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ class Principal:
     """An authenticated client. Permissions are granted to its role."""
 
     role: str
-    method: str  # as the protocol names it: "token", "basic" or "tls"; "none" = without credentials
-    expires_ms: int | None  # when the credentials expire, in milliseconds since 1970; None = never
-    token_id: str | None  # the token's `jti` claim, by which the token can be revoked
-    password_id: str = ""  # identifies the line of the password file that let the client in; "" = none
-    # The role of the proxy between client and broker, which needs each permission too; "" = no proxy.
+    method: str  # "token", "basic", "tls" or "none"
+    expires_ms: int | None  # Milliseconds since 1970, or None for never
+    token_id: str | None  # The token's `jti` claim
+    password_id: str = ""  # Digest of the client's line in the password file
     proxy_role: str = ""
-    # The client behind a proxy, if its own credentials were checked. These credentials must stay valid too.
     original: Principal | None = None
 
     @property
     def can_renew(self) -> bool:
-        """Whether the client can send new credentials on its open connection: a certificate needs a new handshake."""
+        """Whether the client can send new credentials on its open connection. A certificate needs a new handshake."""
         return self.method != "tls"
 
     def has_expired(self, now_ms: int) -> bool:
@@ -42,12 +40,13 @@ ANONYMOUS: Final = Principal(role="anonymous", method="none", expires_ms=None, t
 
 
 def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: Collection[str]) -> Principal:
-    """Return the client for which `principal` connects: `principal` itself if it is not a proxy.
+    """Return the client for which `principal` connects, or `principal` itself if it is not a proxy.
 
-    `original` is the role that `principal` names for its client ("" = none). If the broker has checked that client's
-    own credentials, `original` is the client's Principal, and the credentials of both must stay valid. Raises
-    NotAuthorized if a proxy names no role or the role of a proxy, or if `principal` is not a proxy and names a role
-    that is not its own.
+    `original` is the client's role, or the client's Principal if the broker has checked the client's own credentials.
+    The credentials of that Principal must stay valid too.
+
+    Raises NotAuthorized if a proxy names no role or a proxy's role. Also raises NotAuthorized if a client that is
+    not a proxy names another role.
     """
     role = original if isinstance(original, str) else original.role
     if principal.role not in proxy_roles:

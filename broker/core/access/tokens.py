@@ -1,4 +1,4 @@
-"""JSON Web Tokens: the keys, and how to verify and issue tokens. No I/O, no clock."""
+"""Verify and issue JSON Web Tokens, and read their keys."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ __all__ = [
 ]
 
 TOKEN_METHOD: Final = "token"  # noqa: S105 - a word of the protocol
-MIN_SECRET_BYTES: Final = 32  # as long as the hash of HS256
+MIN_SECRET_BYTES: Final = 32  # Length of an HS256 hash
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _EC: Final = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",)}
 
 
 class TokenKeyInvalid(ValueError):
-    """The bytes are not a key for tokens. The message says what is expected."""
+    """The bytes are not a key for tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenKey:
-    """A key that verifies tokens. A secret or private key also issues them."""
+    """A key that verifies tokens. A secret or private key also issues tokens."""
 
     key: OctKey | RSAKey | ECKey
-    algorithms: tuple[str, ...]  # the first one signs
+    algorithms: tuple[str, ...]  # The first algorithm signs
 
     @property
     def is_secret(self) -> bool:
-        """Whether this is a secret that both signs and verifies."""
+        """Whether the key is a shared secret."""
         return isinstance(self.key, OctKey)
 
     @property
     def can_sign(self) -> bool:
-        """Whether this is a secret or a private key."""
+        """Whether the key can issue tokens."""
         return bool(self.key.is_private)
 
 
 def secret_key(raw: bytes) -> TokenKey:
-    """Return a secret key for HS256, HS384 and HS512 from raw bytes, or from their base64 text.
+    """Return a secret key from raw bytes or from base64 text.
 
-    Raises TokenKeyInvalid if the secret is too short, or if it is a public key.
+    Raises TokenKeyInvalid if the secret is too short or is a public key.
     """
     secret = _from_base64(raw) or raw
     if len(secret) < MIN_SECRET_BYTES:
@@ -85,14 +85,14 @@ def asymmetric_key(raw: bytes) -> TokenKey:
     try:
         ec = ECKey.import_key(data)
         return TokenKey(key=ec, algorithms=_EC[ec.curve_name])
-    except (JoseError, ValueError, TypeError, KeyError):  # TypeError: the key has a password
+    except (JoseError, ValueError, TypeError, KeyError):  # A key with a password raises TypeError
         raise TokenKeyInvalid("it is not an RSA or EC key in PEM or DER without a password") from None
 
 
 def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
-    """Return the RSA and EC signature keys in a JSON Web Key Set, by key id. Skips all other keys.
+    """Return the RSA and EC signature keys of a JSON Web Key Set, by key id.
 
-    Raises TokenKeyInvalid if the set has no such key.
+    Other keys are skipped. Raises TokenKeyInvalid if no key remains.
     """
     found: dict[str, TokenKey] = {}
     given = document.get("keys")
@@ -103,7 +103,7 @@ def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
             key = RSAKey.import_key(each) if each["kty"] == "RSA" else ECKey.import_key(each)
             algorithms = _EC[key.curve_name] if isinstance(key, ECKey) else _RSA
         except (JoseError, ValueError, KeyError, TypeError):
-            continue  # not a usable RSA or EC key
+            continue
         only = each.get("alg", algorithms[0])
         if only in algorithms:
             found[str(each.get("kid", ""))] = TokenKey(
@@ -119,8 +119,8 @@ def verify(
 ) -> Principal:
     """Return the client that a token identifies.
 
-    Any of the keys may have signed the token, so that a new key can replace an old one. Raises AuthenticationFailed if
-    no key signed it, or if it is not valid now, names no role, or is not for `audience` ("" = any or none).
+    Raises AuthenticationFailed if none of the keys signed the token, or if the token is not valid. An empty `audience`
+    is not checked.
     """
     claims = _signed_claims(token, keys)
     return principal_of_claims(
@@ -139,10 +139,9 @@ def principal_of_claims(
     options: Mapping[str, Any],
     leeway_s: int = 0,
 ) -> Principal:
-    """Return the client that a token identifies. The caller has checked the signature.
+    """Return the client that a token identifies. The caller must have checked the signature.
 
-    `options` are joserfc's, by claim. Raises AuthenticationFailed if the token is not valid now, names no
-    role, or does not match the options.
+    `options` are joserfc's options by claim. Raises AuthenticationFailed if the token is not valid.
     """
     checked = {name: claims[name] for name in ("exp", "nbf", "aud", "iss") if name in claims}
     try:
@@ -172,7 +171,7 @@ def issue(
     role_claim: str = "sub",
     audience: str = "",
 ) -> str:
-    """Return a signed token for a role. `expires_ms` is None for a token that never expires."""
+    """Return a signed token for a role. Without `expires_ms`, the token never expires."""
     claims: dict[str, Any] = {role_claim: role, "jti": token_id, "iat": issued_ms // 1000}
     if expires_ms is not None:
         claims["exp"] = expires_ms // 1000
@@ -186,7 +185,7 @@ def _signed_claims(token: str, keys: Sequence[TokenKey]) -> dict[str, Any]:
     for each in keys:
         try:
             decoded = jwt.decode(token, each.key, algorithms=each.algorithms)
-        except (JoseError, ValueError, RecursionError):  # the last one for deeply nested JSON
+        except (JoseError, ValueError, RecursionError):  # Deeply nested JSON raises RecursionError
             continue
         return decoded.claims
     raise AuthenticationFailed("no key of this broker signed the token, or it is damaged")

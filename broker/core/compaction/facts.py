@@ -1,4 +1,4 @@
-"""The facts about an entry that compaction needs: the keys inside it, and which messages delete their key."""
+"""The facts about an entry that compaction needs."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from broker.core.position import Position
 
 __all__ = ["CompactionEntry", "CompactionMessage", "Key"]
 
-Key: TypeAlias = str | bytes  # a string key, or the bytes of a binary one; the two are never equal
+Key: TypeAlias = str | bytes  # Binary keys are bytes, and never equal a string key
 
 
 class CompactionMessage(NamedTuple):
     """One message of an entry."""
 
     key: Key | None
-    is_empty: bool  # it has no value, and so deletes its key
+    is_empty: bool  # An empty message deletes its key
 
 
 class CompactionEntry(NamedTuple):
-    """One entry. If `messages` is empty, the entry could not be read, and compaction keeps it unchanged."""
+    """One entry. Compaction keeps unreadable entries, which have no messages."""
 
     position: Position
-    # In batch order; None = an earlier compaction removed this message, or it is a marker.
+    # Messages in batch order. None stands for a removed message or a marker.
     messages: tuple[CompactionMessage | None, ...]
-    chunk_uuid: str | None = None  # of the large message that this entry is a part of
+    chunk_uuid: str | None = None  # Set for a chunk of a large message
     is_last_chunk: bool = False

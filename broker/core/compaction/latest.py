@@ -1,11 +1,10 @@
-"""The rule of compaction: for each key, the latest message stays at its own position; an empty message deletes its key.
+"""Compaction keeps the latest message of each key. An empty message deletes its key.
 
-Two passes over the same entries, in the order of the log: `see` finds the latest message of each key, `kept` returns
-which messages of an entry stay. The input may be the result of an earlier compaction, followed by the entries that came
-after it. Then the outcome is the same as if all entries were compacted at once.
+The caller passes over the log twice, first with `see` and then with `kept`. The log may begin with the result of an
+earlier compaction.
 
 The chunks of a large message stay or go together. If the last chunk is missing, the other chunks stay, because the last
-one may be in the part of the log that is not compacted yet.
+chunk may come later in the log.
 """
 
 from __future__ import annotations
@@ -17,27 +16,25 @@ from broker.core.position import Position
 
 __all__ = ["WHOLE", "LatestByKey"]
 
-WHOLE: Final = None  # the result of `kept` for an entry that stays unchanged
+WHOLE: Final = None  # Result of `kept` for an entry that stays unchanged
 _LEDGER_SHIFT: Final = 88
-_ENTRY_SHIFT: Final = 24  # a batch has fewer than 2**24 messages
+_ENTRY_SHIFT: Final = 24  # A batch has fewer than 2**24 messages
 
 
 class LatestByKey:
-    """The latest message of each key. If `retain_keyless` is false, compaction removes messages without a key."""
+    """The latest message of each key. `retain_keyless` keeps messages without a key."""
 
     def __init__(self, *, retain_keyless: bool) -> None:
         self._retain_keyless = retain_keyless
-        # Key → its latest message. A message in chunks is known by its uuid, any other message by its place. The place
-        # is packed into an int, which takes half the memory of a tuple.
+        # Values are uuids of large messages, or places as ints. An int takes half the memory of a tuple.
         self._latest: dict[Key, int | str] = {}
-        self._unfinished: set[str] = set()  # uuids of large messages whose last chunk is missing
+        self._unfinished: set[str] = set()  # Uuids of large messages whose last chunk is missing
 
     def __len__(self) -> int:
-        """Return the number of keys that have a value."""
         return len(self._latest)
 
     def see(self, entry: CompactionEntry) -> None:
-        """Record an entry's messages. Call it in the order of the log, before `kept`."""
+        """Record an entry's messages. Call this in the order of the log, before `kept`."""
         if entry.chunk_uuid is not None:
             self._see_chunk(entry, entry.chunk_uuid)
             return
@@ -51,7 +48,7 @@ class LatestByKey:
                 latest[message.key] = _place(entry.position, index)
 
     def know(self, key: Key, position: Position, index: int) -> None:
-        """Record the message that the caller knows to be the latest of its key."""
+        """Record a message that is known to be the latest of its key."""
         self._latest[key] = _place(position, index)
 
     def _see_chunk(self, entry: CompactionEntry, uuid: str) -> None:
@@ -64,7 +61,7 @@ class LatestByKey:
                 self._latest[message.key] = uuid
 
     def kept(self, entry: CompactionEntry) -> tuple[int, ...] | None:
-        """Return the indexes of the messages that stay, in the second pass. WHOLE = the entry stays unchanged."""
+        """Return the indexes of the messages that stay, or WHOLE if the entry stays unchanged."""
         if not entry.messages or entry.chunk_uuid in self._unfinished:
             return WHOLE
         present = 0

@@ -1,4 +1,4 @@
-"""How long the compaction policy waits after failed compactions of a topic."""
+"""Pauses after failed compactions of a topic."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final
 
 __all__ = ["retry_pause_ms"]
 
-_FIRST_MS: Final = 2 * 60_000  # two checks: the policy is checked once a minute
-# If every run fails, the cause, such as too many keys, rarely goes away without an operator.
+_FIRST_MS: Final = 2 * 60_000
+# If every run fails, the cause rarely goes away without an operator.
 _MOST_MS: Final = 6 * 3_600_000
 
 
 def retry_pause_ms(failures: int) -> int:
-    """Return the pause after this many failures in a row. The pause doubles each time, up to six hours."""
+    """Return the pause after this many failures in a row."""
     return min(_MOST_MS, _FIRST_MS << min(failures - 1, 16))

@@ -1,4 +1,4 @@
-"""Acks beyond mark-delete, in chunks of 32,768 entries: bitmaps of wholly acked entries, ack sets of partly acked ones.
+"""Acks beyond the mark-delete position, in chunks of 32,768 entries.
 
 Bitmaps have the same layout in memory and on disk. An entry's slot is its index within its chunk.
 """
@@ -27,10 +27,9 @@ _ONES = re.compile("1+")
 
 
 class AckChunks:
-    """Bits and ack sets by chunk key. A wholly acked entry has its bit set; a partly acked one has an ack set.
+    """Wholly acked entries as bits, and partly acked entries as ack sets.
 
-    Bits at or before mark-delete have no meaning and stay until their chunk is dropped. `drop_through` removes ack sets
-    immediately.
+    Bits at or before mark-delete have no meaning, and stay until their chunk is dropped.
     """
 
     __slots__ = ("bits", "dirty_bits", "dirty_sets", "dropped", "sets")
@@ -52,11 +51,11 @@ class AckChunks:
         return bool(self.bits or self.sets)
 
     def keys(self) -> list[int]:
-        """Return the keys of chunks with a bitmap or ack sets, in order."""
+        """Return the keys of all chunks, in order."""
         return sorted(self.bits.keys() | self.sets.keys())
 
     def ledger_ids(self) -> set[int]:
-        """Return the ids of ledgers with a bitmap or ack sets."""
+        """Return the ids of the ledgers that have chunks."""
         return {chunk_of(key)[0] for key in self.keys()}
 
     def has(self, ledger_id: int, entry_id: int) -> bool:
@@ -72,7 +71,7 @@ class AckChunks:
         return EARLIEST
 
     def block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of an entry's block, as `position_set` divides a ledger; bit i is the block's i-th entry."""
+        """Return the bits of an entry's block. Bit i is the block's i-th entry."""
         bits = self.bits.get(chunk_key(ledger_id, entry_id))
         if bits is None:
             return 0
@@ -80,12 +79,12 @@ class AckChunks:
         return int.from_bytes(bits[start : start + (BLOCK_ENTRIES >> 3)], "little")
 
     def remaining(self, ledger_id: int, entry_id: int) -> int | None:
-        """Return the unacked members of a partly acked entry as bits, or None if it has no ack set."""
+        """Return the unacked members of a partly acked entry as bits, or None."""
         sets = self.sets.get(chunk_key(ledger_id, entry_id))
         return sets.get(entry_id) if sets is not None else None
 
     def add(self, ledger_id: int, entry_id: int) -> None:
-        """Ack one entry wholly and forget its ack set."""
+        """Ack one entry wholly."""
         key = ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
         bits = self.bits.get(key)
         if bits is None:
@@ -113,7 +112,7 @@ class AckChunks:
                 del self.sets[key]
 
     def add_range(self, ledger_id: int, first: int, last: int) -> None:
-        """Ack first..last of one ledger wholly."""
+        """Ack the entries from `first` to `last` wholly."""
         for chunk in range(first >> CHUNK_SHIFT, (last >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
             low, high = max(first, base) - base, min(last, base + CHUNK_MASK) - base
@@ -127,10 +126,7 @@ class AckChunks:
                 self.forget_set(key, entry_id)
 
     def union(self, other: AckChunks, after: Position, *, without: AckChunks | None = None) -> None:
-        """Ack the entries beyond `after` that `other` has wholly acked and `without` has not.
-
-        The ack sets of `other` and `without` are ignored.
-        """
+        """Ack the entries beyond `after` that `other` has wholly acked and `without` has not."""
         for key, bits in other.bits.items():
             ledger_id, chunk = chunk_of(key)
             low, _ = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)
@@ -164,7 +160,10 @@ class AckChunks:
         return number >> low << low
 
     def run_end(self, ledger_id: int, entry_id: int) -> int:
-        """Return the last entry of the acked run that starts at `entry_id`; `entry_id` - 1 if it is not acked."""
+        """Return the last entry of the acked run that starts at `entry_id`.
+
+        Returns `entry_id` - 1 if that entry is not acked.
+        """
         while True:
             bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
             if bits is None or not bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1:
@@ -178,9 +177,8 @@ class AckChunks:
     def drop_through(self, old: Position, new: Position, limit: int) -> None:
         """Forget the acks at or before `new`, when mark-delete moves there from `old`.
 
-        This removes ack sets, and the bits of finished chunks. `limit` is the last stored entry of the ledger of `new`.
-        The chunk of `new` is finished if `new` is the chunk's last entry or has reached `limit`. If `old` is in an
-        earlier chunk, that chunk is dropped even if it has no acks left, because its row may still be stored.
+        `limit` is the last stored entry of the ledger of `new`. The bits in the chunk of `new` stay until mark-delete
+        reaches the end of the chunk, or `limit`.
         """
         ledger_id, entry_id = new
         if entry_id < 0:
@@ -190,6 +188,7 @@ class AckChunks:
             for key in [key for key in self.bits.keys() | self.sets.keys() if key < new_key]:
                 self._drop(key)
             if old[1] >= 0:
+                # The row of the old chunk may still be stored, even if the chunk has no acks left.
                 self._drop_row(old[0] << LEDGER_SHIFT | old[1] >> CHUNK_SHIFT)
         if not (self.bits or self.sets):
             return
@@ -203,16 +202,16 @@ class AckChunks:
             self._drop(key)
 
     def drop_ledgers_before(self, ledger_id: int) -> None:
-        """Forget the acks in ledgers before `ledger_id`, which were trimmed. Trimmed entries count as acked anyway."""
+        """Forget the acks in ledgers before `ledger_id`."""
         for key in [key for key in self.keys() if key < chunk_key(ledger_id, 0)]:
             self._drop(key)
 
     def forget_set_of(self, ledger_id: int, entry_id: int) -> None:
-        """Forget the ack set of one entry, if it has one."""
+        """Forget the ack set of one entry."""
         self.forget_set(chunk_key(ledger_id, entry_id), entry_id)
 
     def subtract(self, other: AckChunks) -> None:
-        """Forget each entry for which `other` has a bit or an ack set."""
+        """Forget the acks of each entry for which `other` has a bit or an ack set."""
         for key in other.bits.keys() | other.sets.keys():
             mask = int.from_bytes(other.bits.get(key, b""), "little")
             for entry_id in other.sets.get(key, ()):
@@ -231,10 +230,7 @@ class AckChunks:
         return low <= high
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Mark the chunks of `flush` dirty again, because it was not stored.
-
-        The next flush stores what the chunks contain then, not what `flush` contained.
-        """
+        """Mark the chunks of a failed flush as dirty again."""
         for pairs in (flush.bitmaps, flush.ack_sets, flush.dropped):
             for ledger_id, chunk in pairs:
                 key = chunk_key(ledger_id, chunk << CHUNK_SHIFT)
@@ -259,7 +255,7 @@ class AckChunks:
         return tuple(chunks)
 
     def count(self, after: Position) -> int:
-        """Return the number of wholly acked entries beyond `after`. Takes 4 µs per chunk."""
+        """Return the number of wholly acked entries beyond `after`. This takes 4 µs per chunk."""
         total = 0
         for key, bits in self.bits.items():
             ledger_id, chunk = chunk_of(key)
@@ -269,13 +265,13 @@ class AckChunks:
         return total
 
     def count_in(self, ledger_id: int, first: int, last: int) -> int:
-        """Return the number of wholly acked entries from `first` to `last` of a ledger. Linear in the chunks."""
+        """Return the number of wholly acked entries from `first` to `last` of a ledger."""
         after, through = Position(ledger_id, first - 1), Position(ledger_id, last)
         bases = range(first & ~CHUNK_MASK, last + 1, CHUNK_ENTRIES)
         return sum(self.within(chunk_key(ledger_id, base), after, through).bit_count() for base in bases)
 
     def runs(self, after: Position, through: Position) -> Iterator[Range]:
-        """Yield runs of wholly acked entries in (after, through], ascending, joined across the chunks of a ledger."""
+        """Yield ascending runs of wholly acked entries in (after, through]. A run may span chunks."""
         open_run: Range | None = None
         for key in sorted(self.bits):
             ledger_id, chunk = chunk_of(key)
@@ -294,7 +290,7 @@ class AckChunks:
             yield open_run
 
     def partials(self, after: Position, through: Position) -> Iterator[tuple[int, int, int]]:
-        """Yield (ledger_id, entry_id, unacked members as bits) of partly acked entries in (after, through]."""
+        """Yield (ledger_id, entry_id, unacked members) of partly acked entries in (after, through]."""
         for key in sorted(self.sets):
             ledger_id, chunk = chunk_of(key)
             base = chunk << CHUNK_SHIFT
@@ -306,7 +302,7 @@ class AckChunks:
                     yield ledger_id, entry_id, remaining
 
     def _revive(self, key: int) -> None:
-        """If a chunk was removed since the last flush, mark both its columns dirty: its old row may still be stored."""
+        # The old row of a dropped chunk may still be stored, so the next flush must store both columns.
         if key in self.dropped:
             self.dropped.remove(key)
             self.dirty_bits.add(key)
@@ -325,7 +321,7 @@ class AckChunks:
         self.dirty_sets.discard(key)
 
     def _drop_sets(self, key: int, sets: dict[int, int], old: Position, new: Position) -> None:
-        """Forget a chunk's ack sets through `new`. Walks the entries after `old` or the sets, whichever are fewer."""
+        # Walk the entries after `old`, or the ack sets if there are fewer.
         if old.ledger_id == new.ledger_id and new.entry_id - old.entry_id < len(sets):
             doomed: Iterable[int] = range(old.entry_id + 1, new.entry_id + 1)
         else:
@@ -335,7 +331,7 @@ class AckChunks:
 
 
 def _clip(ledger_id: int, base: int, after: Position, through: Position) -> tuple[int, int]:
-    """Return the first and last slot of a chunk in (after, through]; low > high if there is none."""
+    """Return the first and last slot of a chunk in (after, through]. For an empty range, the first is greater."""
     if ledger_id < after.ledger_id or ledger_id > through.ledger_id:
         return 0, -1
     low, high = 0, CHUNK_MASK
@@ -347,10 +343,7 @@ def _clip(ledger_id: int, base: int, after: Position, through: Position) -> tupl
 
 
 def _chunk_runs(bits: bytearray, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of ones in slots low..high.
-
-    Searches the bits as text, so that the search runs in C: 5 ms for 16k runs, 20 µs for none.
-    """
+    # A search of the bits as text runs in C. It takes 5 ms for 16,000 runs, and 20 µs for none.
     first_byte = low >> 3
     window = bits[first_byte : (high >> 3) + 1]
     number = int.from_bytes(window, "little")
@@ -363,7 +356,7 @@ def _chunk_runs(bits: bytearray, low: int, high: int) -> Iterator[tuple[int, int
 
 
 def _next_clear(bits: bytearray, start: int) -> int:
-    """Return the first zero at or after slot `start`, or CHUNK_ENTRIES if there is none."""
+    """Return the first zero at or after slot `start`, or CHUNK_ENTRIES."""
     at = start >> 3
     rest = bits[at] >> (start & 7)
     ones = (~rest & (rest + 1)).bit_length() - 1
