@@ -17,7 +17,7 @@ from broker.core.position import Position
 
 __all__ = ["DelayedEntries", "DueEntry", "next_ready"]
 
-WINDOW_ENTRIES: Final = 8192  # Due times that one refill reads. Each takes 56 bytes
+WINDOW_ENTRIES: Final = 8192  # Due times that one refill reads. Each due time takes 56 bytes
 
 _DUE_SHIFT: Final = 112
 _LEDGER_SHIFT: Final = 48

@@ -176,7 +176,7 @@ def acked_after(
 ) -> Totals:
     """Count everything that is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
 
-    If possible, only the side of `target` with fewer chunks is walked.
+    If possible, the function counts only the side of `target` with fewer chunks.
     """
     if not acked:
         return Totals(0, 0, 0)

@@ -40,7 +40,7 @@ class Cursor:
         self._overlay: OverlayRecorder | None = None
         self._acked: AckChunks
         self._mark_delete: Position
-        self._highest_acked: Position  # meaningless at or below mark-delete
+        self._highest_acked: Position  # Has no meaning at or below mark-delete
         self._messages: int
         self._entries: int
         self._bytes: int

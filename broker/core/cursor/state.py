@@ -38,8 +38,8 @@ class AckChunk:
     """Acks beyond mark-delete in one run of 32,768 entries."""
 
     ledger_id: int
-    chunk: int  # entry_id >> 15
-    # Entry i is bit i & 7 of byte i >> 3. A 1 means wholly acked. Trailing zero bytes are cut off.
+    chunk: int  # Entry id divided by 32,768
+    # Entry i of the chunk is bit i & 7 of byte i >> 3. A 1 means wholly acked. Trailing zero bytes are cut off.
     bits: bytes
     ack_sets: Mapping[int, int] = field(default_factory=dict)  # Maps entry ids to unacked members
 

@@ -179,6 +179,6 @@ def _merge_inside(
     messages = index.messages_in(position)
     if messages is None:
         if not (unknown := index.unknown(position)):
-            return  # the batch was trimmed
+            return  # The batch was trimmed
         raise IndexMissing(unknown)
     _merge_members(into, *position, full(messages) & ~(left_by_act & ~left_now))
