@@ -1,4 +1,7 @@
-"""Counts and searches for a cursor. No function changes its arguments."""
+"""Counts and searches for a cursor. No function changes its arguments.
+
+Functions that count raise IndexMissing if a count is not in memory.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +55,7 @@ class AckedSet(NamedTuple):
 def count_acked(
     ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, after: Position, through: Position
 ) -> Totals:
-    """Count the acked messages, entries and bytes in (after, through].
-
-    Raises IndexMissing with all missing ranges.
-    """
+    """Count the acked messages, entries and bytes in (after, through]."""
     tally = _Tally(ledgers, index)
     for key in sorted(acked.bits):
         tally.add_bits(key, acked.within(key, after, through))
@@ -65,7 +65,7 @@ def count_acked(
 
 
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Count what `one` has acked and `other` has not. Raises IndexMissing.
+    """Count what `one` has acked and `other` has not.
 
     The totals of `one` are not used.
     """
@@ -95,7 +95,7 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
 
 
 def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Count what `one` has acked and `other` has not. Raises IndexMissing.
+    """Count what `one` has acked and `other` has not.
 
     `other` must have no acks beyond mark-delete. The totals of `one` must be correct.
     """
@@ -105,8 +105,6 @@ def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet,
 
 
 class _Tally:
-    """Running sums, and the ranges whose counts are not in memory."""
-
     def __init__(self, ledgers: LedgerMap, index: MessageIndex) -> None:
         self._ledgers = ledgers
         self._index = index
@@ -147,14 +145,13 @@ class _Tally:
         self._messages = 2 * before - self._messages
 
     def totals(self) -> Totals:
-        """Return the sums. Raises IndexMissing if a count is missing."""
         if self._missing:
             raise IndexMissing(self._missing)
         return Totals(self._messages, self._entries, self._bytes)
 
 
 def count_state(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, mark_delete: Position) -> Totals:
-    """Count the totals of a cursor. Raises IndexMissing."""
+    """Count the totals of a cursor."""
     through = index.through(mark_delete)
     if through is None:
         raise IndexMissing(index.unknown(mark_delete))
@@ -174,9 +171,9 @@ def acked_after(
     target: Position,
     totals: Totals,
 ) -> Totals:
-    """Count everything that is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
+    """Count everything that is acked beyond `target`, a position after `mark_delete`.
 
-    If possible, the function counts only the side of `target` with fewer chunks.
+    Counts the side of `target` with fewer chunks, if possible.
     """
     if not acked:
         return Totals(0, 0, 0)
@@ -205,7 +202,7 @@ def unacked_target(
 ) -> SkipTarget:
     """Find the place after `messages` unacked messages, or after `entries` entries that are not wholly acked.
 
-    Pass either `messages` or `entries`. The search stops at the end of the log. Raises IndexMissing.
+    Pass either `messages` or `entries`. The search stops at the end of the log.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -253,7 +250,7 @@ def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Itera
 
 
 def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
-    """Return the number of entries that are not wholly acked, and the number of unacked messages."""
+    """Count the entries that are not wholly acked, and the unacked messages."""
     ledger_id, low, high = span
     bits = acked.within(chunk_key(ledger_id, low), Position(ledger_id, low - 1), Position(ledger_id, high))
     # A wholly acked span must not load counts. Millions of acked messages may follow one unacked message.

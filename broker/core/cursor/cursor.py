@@ -31,7 +31,7 @@ _ONE = AckResult(1, True)
 class Cursor:
     """A cursor with one writer. Every ack is safe to repeat.
 
-    A method that raises IndexMissing has changed nothing.
+    Methods that need a count raise IndexMissing if the count is not in memory. The cursor then stays unchanged.
     """
 
     def __init__(self, ledgers: LedgerMap, index: MessageIndex, state: CursorState) -> None:
@@ -52,7 +52,7 @@ class Cursor:
     def starting_at(
         cls, ledgers: LedgerMap, index: MessageIndex, position: Position, remaining: int | None = None
     ) -> Cursor:
-        """Return a new cursor that reads `position` next. Arguments and errors are those of `reset_to`."""
+        """Return a new cursor that reads `position` next."""
         start = CursorState(mark_delete=Position(-1, -1), acked_messages=0, acked_entries=0, acked_bytes=0)
         cursor = cls(ledgers, index, start)
         cursor.reset_to(position, remaining)
@@ -81,7 +81,6 @@ class Cursor:
 
     @property
     def has_partial_acks(self) -> bool:
-        """Whether any batch is partly acked."""
         return bool(self._acked.sets)
 
     @property
@@ -149,7 +148,7 @@ class Cursor:
     def ack(self, position: Position, remaining: int | None = None) -> AckResult:
         """Ack one entry, or only the batch members whose bit in `remaining` is 0.
 
-        Raises InvalidAck if the entry was never stored, and IndexMissing if its counts are not in memory.
+        Raises InvalidAck if the entry was never stored.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -194,8 +193,7 @@ class Cursor:
     def ack_through(self, position: Position, remaining: int | None = None) -> AckResult:
         """Ack everything up to `position`.
 
-        With `remaining`, ack only those members of the last entry whose bit is 0. At or below mark-delete, the ack is
-        only recorded for an undo. Raises the errors of `ack`.
+        `remaining` has the last entry's members that stay unacked. Raises InvalidAck if the entry was never stored.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -221,8 +219,7 @@ class Cursor:
     def move_mark_delete(self, position: Position, remaining: int | None = None) -> AckResult:
         """Move mark-delete forward to `position`, but not beyond the last entry of the log.
 
-        `remaining` is for a skip that ends inside a batch. It has the members of the entry after `position` that stay
-        unacked. Raises IndexMissing.
+        `remaining` has members that stay unacked in the entry after `position`.
         """
         target = self._ledgers.floor(position)
         inside = self._ledgers.next_after(target)
@@ -241,8 +238,8 @@ class Cursor:
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
         """Make `position` the next entry to read, and forget all acks at or after `position`.
 
-        If `position` is not stored, the next stored entry or the end of the log takes its place. `remaining` is for a
-        seek into a batch. It has the members that stay unacked. Raises IndexMissing.
+        `remaining` has the entry's members that stay unacked. If `position` is not stored, the next stored entry or the
+        end of the log is used without `remaining`.
         """
         target = self._ledgers.next_valid(position)
         mark_delete = self._ledgers.previous_of(target)
@@ -272,17 +269,17 @@ class Cursor:
         return result
 
     def position_after_messages(self, messages: int) -> SkipTarget:
-        """Return the place after the next `messages` unacked messages, or the log's end. Raises IndexMissing."""
+        """Return the place after the next `messages` unacked messages, or the log's end."""
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, messages=messages)
 
     def position_after_entries(self, entries: int) -> SkipTarget:
-        """Return the place after `entries` entries that are not wholly acked, or the log's end. Raises IndexMissing."""
+        """Return the place after `entries` entries that are not wholly acked, or the log's end."""
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, entries=entries)
 
     def shifted_position(self, messages: int) -> tuple[Position, int | None]:
         """Return the arguments for `reset_to` that move the cursor by `messages` messages.
 
-        A negative number moves back. The result never leaves the stored log. Raises IndexMissing.
+        A negative number moves back.
         """
         through = self._index.messages_through(self._mark_delete)
         if through is None:
@@ -302,7 +299,7 @@ class Cursor:
         return self._ledgers.end(), None
 
     def shift_room(self) -> tuple[int, int]:
-        """Return how far `shifted_position` can go back and forward, in messages. Raises IndexMissing."""
+        """Return how far `shifted_position` can go back and forward, in messages."""
         through = self._index.messages_through(self._mark_delete)
         if through is None:
             raise IndexMissing(self._index.unknown(self._mark_delete))
@@ -310,11 +307,11 @@ class Cursor:
         return max(0, through - first), self._ledgers.total_messages - through
 
     def recount(self) -> Totals:
-        """Count the totals again, as a check of `totals`. Raises IndexMissing."""
+        """Count the totals again."""
         return count_state(self._ledgers, self._index, self._acked, self._mark_delete)
 
     def acked_only_here(self, other: Cursor) -> Totals:
-        """Count what this cursor has acked and `other` has not. Raises IndexMissing."""
+        """Count what this cursor has acked and `other` has not."""
         mine = AckedSet(self._mark_delete, self._acked, self.totals)
         theirs = AckedSet(other._mark_delete, other._acked, other.totals)
         count = acked_only_in if other._acked else acked_only_in_simple
@@ -364,8 +361,7 @@ class Cursor:
     ) -> None:
         """Restore `snapshot`, the state before an operator's act, and keep everything acked after the act.
 
-        `act_mark_delete` is the mark-delete right after the act. `overlay` defaults to the cursor's own record. Raises
-        IndexMissing.
+        `act_mark_delete` is the mark-delete right after the act.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()
         merged = merge_undo(
@@ -418,13 +414,13 @@ class Cursor:
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
         self._version = state.version
-        # Ledgers and bitmaps give the number of entries. The stored number is not needed.
+        # Ledgers and bitmaps give the number of entries.
         self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
             state.mark_delete
         )
 
     def _replace_dirty(self, old: AckChunks) -> None:
-        """Make the next flush write all chunks, and drop the chunks of `old` that no longer exist."""
+        """Make the next flush write all chunks, and drop the chunks that only `old` has."""
         now = set(self._acked.keys())
         before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
         gone, kept = before - now, before & now
@@ -443,7 +439,7 @@ class Cursor:
         return messages
 
     def _ack_unstored(self, position: Position) -> AckResult:
-        """Ignore an ack of a trimmed entry. Raises InvalidAck for an entry that never existed."""
+        """Ignore an ack of a trimmed entry."""
         ledger = self._ledgers.get(position.ledger_id)
         is_emptied = ledger is not None and ledger.sealed and not ledger.entries
         if is_emptied or position < self._ledgers.first_position():
@@ -471,7 +467,6 @@ class Cursor:
         self._drop_behind(old)
 
     def _advance_to(self, target: Position) -> None:
-        """Move mark-delete to the stored entry `target`, then past the acked entries that follow."""
         through = self._index.through(target)
         if through is None:
             raise IndexMissing(self._index.unknown(target))

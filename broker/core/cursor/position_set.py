@@ -43,7 +43,6 @@ class PositionSet:
         return bits is not None and bool(bits >> (entry_id & _BLOCK_MASK) & 1)
 
     def __iter__(self) -> Iterator[Position]:
-        """Yield the positions, ascending."""
         for key in sorted(self._blocks):
             yield from positions_of(key, self._blocks[key])
 
@@ -106,7 +105,6 @@ class PositionSet:
         self._count = 0
 
     def _take_through(self, key: int, position: Position) -> None:
-        """Remove the positions up to and including `position` from its block."""
         self._cut(key, (position.entry_id & _BLOCK_MASK) + 1)
 
     def _cut(self, key: int, slot: int) -> None:

@@ -12,7 +12,7 @@ from broker.core.position import EARLIEST, LATEST, Position
 class AckResult(NamedTuple):
     """The effect of one ack."""
 
-    messages: int  # Newly acked messages
+    messages: int  # Newly acked
     completed: bool  # This ack made the entry wholly acked
 
 
@@ -58,7 +58,7 @@ class CursorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckOverlay:
-    """Acks that arrive after an operator's act, for messages that the act passed. An undo needs the acks."""
+    """Acks that arrive after an operator's act, for messages that the act passed."""
 
     # Mark-delete right after the act
     mark_delete: Position = LATEST
@@ -80,4 +80,4 @@ class CursorFlush:
     bitmaps: Mapping[tuple[int, int], bytes]  # Whole bitmaps of changed chunks
     ack_sets: Mapping[tuple[int, int], Mapping[int, int]]  # All ack sets of changed chunks
     dropped: tuple[tuple[int, int], ...]
-    overlay: AckOverlay | None = None  # The whole overlay, or None if nothing changed
+    overlay: AckOverlay | None = None

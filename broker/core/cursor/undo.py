@@ -36,8 +36,7 @@ class OverlayRecorder:
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """Record an ack of an entry, except for the members in `remaining`.
 
-        `messages` is the size of the entry. If the entry is no longer stored, pass 0, and nothing is recorded. If
-        `remaining` is None, any number above 0 will do.
+        `messages` is the size of the entry. If the entry is no longer stored, pass 0, and nothing is recorded.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -103,10 +102,9 @@ def merge_undo(
     mark_delete: Position,
     acked: AckChunks,
 ) -> AckedSet:
-    """Return the acks of a cursor after an undo. Changes no argument. Raises IndexMissing.
+    """Return the acks of a cursor after an undo. Raises IndexMissing.
 
-    The result merges `snapshot`, `overlay` and the acks made after the act. `mark_delete` and `acked` are the state
-    before the undo.
+    The result merges `snapshot`, `overlay` and the acks made after the act.
     """
     before = AckChunks(snapshot.chunks)
     merged = AckChunks(snapshot.chunks)

@@ -1,7 +1,8 @@
 """The interface of all dispatchers, and the parts that they share.
 
 The dispatch loop asks `next_read` for a plan, finds the entries of the plan, and passes the entries to `assign`.
-A plan that is no longer current assigns nothing, and its entries are not lost.
+A plan that is no longer current assigns nothing, and its entries are not lost. The replay set has the entries that
+must be sent again.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class Deliverable(Protocol):
 
     @property
     def chunk_uuid(self) -> str | None:
-        """The uuid of the large message, or None if the entry is not a chunk."""
+        """The uuid of the chunked message, or None if the entry is not a chunk."""
 
     @property
     def last_chunk(self) -> bool: ...
 
     @property
     def slot(self) -> int:
-        """The hash slot of the entry. If the slot is 0, the position of the entry decides."""
+        """The hash slot, or 0 if the position decides."""
 
 
 class ReadEntry(NamedTuple):
@@ -75,7 +76,7 @@ class DispatchConsumer:
     priority: int = 0  # Shared and Failover serve the lowest priority first
     max_unacked: int = 0  # Messages. 0 means no limit
     key_shared: KeySharedPolicy = AUTO_SPLIT  # Exclusive uses the sticky ranges too
-    writable: bool = True  # Whether the connection can take more
+    writable: bool = True
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)
     unacked_messages: int = 0
@@ -108,7 +109,7 @@ class DispatchConsumer:
             self.unblock()
 
     def limit_unacked(self, messages: int) -> None:
-        """Change the limit on unacked messages. 0 means no limit."""
+        """Change the limit on unacked messages."""
         self.max_unacked = messages
         if self.blocked and (not messages or self.unacked_messages <= messages // 2):
             self.unblock()
@@ -122,14 +123,18 @@ class DispatchConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment(Generic[E]):
-    """The entries for one consumer in one write, in order. Their permits are already spent."""
+    """The entries for one consumer in one write, in order."""
 
     consumer: DispatchConsumer
     entries: list[E]
 
 
 class Dispatcher(Protocol):
-    """The consumers of one subscription and their pending entries."""
+    """The consumers of one subscription and their pending entries.
+
+    If `attach`, `run_due` or `redeliver` returns True, the caller must set the read position to the entry after
+    mark-delete.
+    """
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]: ...
@@ -144,11 +149,11 @@ class Dispatcher(Protocol):
 
     @property
     def unacked_messages(self) -> int:
-        """The delivered but unacked messages of all consumers."""
+        """The unacked messages of all consumers."""
 
     @property
     def blocked(self) -> bool:
-        """Whether the subscription's limit on unacked messages stops normal reads."""
+        """Whether too many unacked messages stop normal reads."""
 
     @property
     def replay_entries(self) -> int:
@@ -164,27 +169,21 @@ class Dispatcher(Protocol):
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
         """Add a consumer that asks for type `wanted`. Return whether it is the first consumer.
 
-        For the first consumer, the caller sets the read position to the entry after mark-delete. Raises the errors of
-        `check_attach`, and ConsumerAssignFailed if the consumer cannot have its hash ranges. An error changes nothing.
+        Raises the errors of `check_attach`, and ConsumerAssignFailed if the consumer cannot have its hash ranges.
+        An error changes nothing.
         """
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
-        """Remove a consumer and return its pending positions, ascending. Safe to repeat.
-
-        Exclusive and Failover return nothing, because they do not record pending entries.
-        """
+        """Remove a consumer and return its pending positions, ascending. Safe to repeat."""
 
     def run_due(self, now_ms: int) -> bool:
-        """Carry out a Failover switch that is due. Return whether a consumer became active. Safe to repeat.
-
-        After a switch, the caller sets the read position to the entry after mark-delete and tells all consumers.
-        """
+        """Carry out a Failover switch that is due. Return whether a consumer became active. Safe to repeat."""
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
         """Grant permits from a client, or set them aside while the consumer is blocked. Raises InvalidFlow."""
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Change the limits on unacked messages. 0 means no limit. Exclusive and Failover have no limits."""
+        """Change the limits on unacked messages. 0 means no limit."""
 
     def can_send(self) -> bool:
         """Return whether entries may be sent to any consumer."""
@@ -200,15 +199,14 @@ class Dispatcher(Protocol):
     ) -> tuple[list[Assignment[E]], list[E]]:
         """Assign the entries of `plan`, in order. Return the assignments and the entries left over.
 
-        A plan that is not current gives ([], []). Positions of a REPLAY plan that are missing from `entries` go back to
-        the replay set, unless `acked`, `discard` or `postpone` removed them. `now_ms` is the time of delivery.
+        Positions of a REPLAY plan that are missing from `entries` go back to the replay set, unless `acked`, `discard`
+        or `postpone` removed them.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """Take `positions` back from a consumer that asks for redelivery. None means everything.
 
-        Exclusive and Failover always take everything back, and only from the active consumer. Returns True if the
-        caller must set the read position to the entry after mark-delete.
+        Exclusive and Failover always take everything back, and only from the active consumer.
         """
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
@@ -225,12 +223,12 @@ class Dispatcher(Protocol):
     ) -> int:
         """Record an ack that the cursor accepted. Return the time of delivery in Unix milliseconds, or 0 if unknown.
 
-        `messages` is the number of newly acked messages. `completed` means that the whole entry is acked. The
-        consumer at which the entry is pending gets the credit, even if another consumer acked.
+        `completed` means that the whole entry is acked. The consumer at which the entry is pending gets the credit,
+        even if another consumer acked.
         """
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
-        """Record a cumulative ack that the cursor accepted. `messages` is the number of newly acked messages.
+        """Record a cumulative ack that the cursor accepted.
 
         Returns pairs of a delivery time in Unix milliseconds and a number of messages. Leaves out messages whose time
         is unknown. Raises NotAllowed on Shared and Key_Shared.
@@ -246,10 +244,7 @@ class Dispatcher(Protocol):
         """
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Put entries into the replay set, except entries that are pending or being read.
-
-        Exclusive and Failover do nothing, because they keep the order.
-        """
+        """Put entries into the replay set, except entries that are pending or being read."""
 
     def upcoming_replays(self, limit: int) -> list[Position]:
         """Return positions that later REPLAY plans may ask for, ascending."""
@@ -264,7 +259,7 @@ class Dispatcher(Protocol):
 
 
 class ReadSizer:
-    """Estimates how many entries to read for a number of messages. Uses a moving average."""
+    """Estimates how many entries to read for a number of messages."""
 
     __slots__ = ("average_messages", "max_read_entries")
 
@@ -273,7 +268,7 @@ class ReadSizer:
         self.average_messages = 1.0  # Messages per entry
 
     def entries_for(self, messages: int) -> int:
-        """Return how many entries to read, at least 1 and at most `max_read_entries`."""
+        """Return how many entries to read, at least 1."""
         return max(1, min(self.max_read_entries, int(-(-messages // self.average_messages))))
 
     def observe(self, entries: int, messages: int) -> None:

@@ -26,7 +26,7 @@ class DispatchOptions:
     failover_delay_ms: int = 0
     max_unacked: int = 0  # Limit for all consumers together. 0 means no limit
     max_read_entries: int = 100
-    ring_points: int = DEFAULT_POINTS  # Points per Key_Shared consumer. 0 means split ranges
+    ring_points: int = DEFAULT_POINTS  # Points per Key_Shared consumer. 0 splits ranges without a ring
     key_shared: KeySharedPolicy = AUTO_SPLIT
     counts: RedeliveryCounts | None = None
 

@@ -23,8 +23,7 @@ DEFAULT_POINTS: Final = 100  # Points per owner
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
     """Return the consumer that owns the place of `key` on the ring. Raises ValueError if `names` is empty.
 
-    A ring would be slow to build, because all consumers of a lost connection leave separately. Each leave causes a
-    new choice.
+    Building a ring would be slow, because every consumer that leaves causes a new choice.
     """
     if not names:
         raise ValueError("a hash ring needs at least one consumer")
@@ -45,7 +44,7 @@ def _points_of_name(name: str) -> Sequence[int]:
 
 
 class HashRing:
-    """A `SlotSelector` for AUTO_SPLIT. It computes the points of each consumer from the consumer's name.
+    """A `SlotSelector` for AUTO_SPLIT that computes points from the names of consumers.
 
     When a consumer joins or leaves, only the slots of this consumer move. A number is added to each name, because
     consumers with equal names need different points.
