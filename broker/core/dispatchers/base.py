@@ -1,8 +1,8 @@
 """The interface of all dispatchers, and the parts that they share.
 
 The dispatch loop asks `next_read` for a plan, finds the entries of the plan, and passes the entries to `assign`.
-A plan that is no longer current assigns nothing, and its entries are not lost. The replay set has the entries that
-must be sent again.
+A plan that is no longer current assigns nothing, and its entries are not lost. The replay set has
+entries before the read position that still have to be sent.
 """
 
 from __future__ import annotations
