@@ -1,8 +1,8 @@
-"""The entries of a topic that are not due yet, shared by all its subscriptions. No clock: time is an argument.
+"""Delayed entries of a topic, shared by all its subscriptions.
 
-One bit per entry marks it as waiting. A table in PostgreSQL has the due times; memory has only the earliest of them
-(the near window). An entry without a row in the table has its due time in memory only. Due times are packed with their
-positions into ints, which the garbage collector does not walk.
+A table in PostgreSQL has the due times. Memory has only the earliest due times, called the near window. An entry
+without a row in the table has its due time in memory only. Due times and positions are packed into ints, because the
+garbage collector does not walk ints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from broker.core.position import Position
 
 __all__ = ["DelayedEntries", "DueEntry", "next_ready"]
 
-WINDOW_ENTRIES: Final = 8192  # due times that one refill reads; 56 bytes each
+WINDOW_ENTRIES: Final = 8192  # Due times that one refill reads. Each due time takes 56 bytes
 
 _DUE_SHIFT: Final = 112
 _LEDGER_SHIFT: Final = 48
@@ -36,24 +36,22 @@ class DueEntry(NamedTuple):
 class DelayedEntries:
     """The delayed entries of one topic.
 
-    Of the waiting entries with a row in the table, the near window has those up to and including `horizon`. If
-    `horizon` is None, it has all of them. When `needs_refill` is true, the caller reads the rows beyond the horizon
-    from the table.
+    The near window has the rows up to and including `horizon`, or all rows if `horizon` is None. A
+    refill reads rows beyond `horizon`.
     """
 
     __slots__ = ("_is_refilling", "_late", "_near", "_unstored", "_window", "horizon", "waiting")
 
     def __init__(self, *, window: int = WINDOW_ENTRIES) -> None:
-        self.waiting = PositionSet()  # every waiting entry, wherever its due time is
+        self.waiting = PositionSet()
         self.horizon: DueEntry | None = None
         self._window = window
-        self._near: list[int] = []  # heap
-        self._unstored: list[int] = []  # heap of entries without a row: these must stay in memory
-        self._late: list[int] = []  # beyond the horizon, added during a refill
+        self._near: list[int] = []  # Heap
+        self._unstored: list[int] = []  # Heap of entries without a row in the table
+        self._late: list[int] = []  # Entries beyond the horizon, added during a refill
         self._is_refilling = False
 
     def __len__(self) -> int:
-        """Return the number of waiting entries."""
         return len(self.waiting)
 
     @property
@@ -63,19 +61,19 @@ class DelayedEntries:
 
     @property
     def needs_refill(self) -> bool:
-        """Whether to read rows beyond the horizon now: call `begin_refill`, read the rows, call `refill`."""
+        """Whether the caller should begin a refill."""
         return self.horizon is not None and not self._is_refilling and len(self._near) <= self._window // 2
 
     def load(self, ledger_id: int, entry_ids: Iterable[int]) -> None:
-        """Mark entries of one ledger as waiting. Each must have a row in the table. Call this before any other method.
+        """Mark entries that have a row in the table as waiting. Call this method first.
 
-        Then set `horizon` to a `DueEntry` before all rows, so that refills add the due times.
+        Then set `horizon` to a `DueEntry` that sorts before all rows. Refills add the due times.
         """
         for entry_id in entry_ids:
             self.waiting.add(Position(ledger_id, entry_id))
 
     def add(self, entry: DueEntry, *, stored: bool = True) -> None:
-        """Add a delayed entry, which has a row in the table if `stored`. Safe to repeat."""
+        """Add a delayed entry. `stored` means that it has a row in the table."""
         self.waiting.add(Position(entry.ledger_id, entry.entry_id))
         key = _packed(entry)
         if not stored:
@@ -87,7 +85,7 @@ class DelayedEntries:
             self._late.append(key)
 
     def begin_refill(self) -> DueEntry:
-        """Begin a refill and return the entry after which to read rows. Entries added during the read are not lost.
+        """Begin a refill and return the entry after which to read rows.
 
         Raises ValueError if the near window has all rows.
         """
@@ -97,7 +95,7 @@ class DelayedEntries:
         return self.horizon
 
     def refill(self, entries: Sequence[DueEntry], *, is_all: bool) -> None:
-        """Add the rows that were read, ascending. Pass `is_all` if no row lies beyond them."""
+        """Add rows in ascending order. `is_all` means that no more rows follow."""
         self._is_refilling = False
         if not is_all and entries:
             self.horizon = entries[-1]
@@ -112,15 +110,12 @@ class DelayedEntries:
         self._shrink()
 
     def give_up_refill(self) -> None:
-        """End a refill whose read failed, so that another one can begin."""
+        """End a refill whose read failed."""
         self._is_refilling = False
         self._late = []
 
     def pop_due(self, limit_ms: int, *, most: int) -> list[Position]:
-        """Remove and return at most `most` entries due at or before `limit_ms`.
-
-        Entries with a row come first, then those without; both groups are in the order of their due times.
-        """
+        """Remove and return at most `most` entries due at or before `limit_ms`."""
         popped: list[Position] = []
         for heap in (self._near, self._unstored):
             while heap and len(popped) < most and heap[0] >> _DUE_SHIFT <= limit_ms:
@@ -131,7 +126,7 @@ class DelayedEntries:
         return popped
 
     def next_due_ms(self) -> int | None:
-        """Return the earliest due time in memory, or None. Rows beyond the horizon do not count."""
+        """Return the earliest due time in memory, or None."""
         nearest = min((heap[0] for heap in (self._near, self._unstored) if heap), default=None)
         return None if nearest is None else nearest >> _DUE_SHIFT
 
@@ -142,11 +137,11 @@ class DelayedEntries:
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)
 
     def forget_before(self, position: Position) -> int:
-        """Forget the entries below `position`, where the log was trimmed. Return how many were waiting there."""
+        """Forget the entries below `position`. Return how many were waiting."""
         return self.waiting.discard_before(position)
 
     def _shrink(self) -> None:
-        """Drop the due times furthest ahead when there are too many. The table still has them."""
+        """Drop the latest due times if memory has too many. They stay in the table."""
         if len(self._near) <= 2 * self._window or self._is_refilling:
             return
         self._near.sort()
@@ -156,9 +151,9 @@ class DelayedEntries:
 
 
 def next_ready(cursor: Cursor, waiting: PositionSet, position: Position) -> Position:
-    """Return the first stored entry at or after `position` that is neither wholly acked nor waiting, or the log's end.
+    """Return the first entry at or after `position` that is neither acked nor waiting, or the end of the log.
 
-    Works on whole blocks: it takes 3 ms to pass two million entries, half of them acked and the others waiting.
+    Passing two million entries takes 3 ms, because the search compares whole blocks.
     """
     at = cursor.next_unacked(position)
     while at in waiting:

@@ -1,4 +1,7 @@
-"""Counts and searches for a cursor. The functions change none of their arguments."""
+"""Counts and searches for a cursor. No function changes its arguments.
+
+Functions that count raise IndexMissing if a count is not in memory.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from vela.wire.ack_set import full
 
 
 def settle(ledgers: LedgerMap, acked: AckChunks, mark_delete: Position) -> Position:
-    """Return `mark_delete` moved forward over the acked entries that follow it directly, across ledgers."""
+    """Return `mark_delete` moved forward past all acked entries directly after it."""
     if not acked.bits:
         return mark_delete
     while True:
@@ -52,10 +55,7 @@ class AckedSet(NamedTuple):
 def count_acked(
     ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, after: Position, through: Position
 ) -> Totals:
-    """Count the acked messages, entries and bytes in (after, through] from bitmaps and ack sets, one chunk at a time.
-
-    Raises IndexMissing with all missing ranges.
-    """
+    """Count the acked messages, entries and bytes in (after, through]."""
     tally = _Tally(ledgers, index)
     for key in sorted(acked.bits):
         tally.add_bits(key, acked.within(key, after, through))
@@ -65,9 +65,9 @@ def count_acked(
 
 
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Count everything that `one` has acked and `other` has not. Does not use the totals of `one`. Raises IndexMissing.
+    """Count what `one` has acked and `other` has not.
 
-    A bitmap that is equal in both costs only a comparison.
+    The totals of `one` are not used.
     """
     floor = max(one.mark_delete, other.mark_delete)
     tally = _Tally(ledgers, index)
@@ -79,7 +79,7 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
             tally.add_members(Position(ledger_id, entry_id), ~left & (-1 if theirs is None else theirs))
     for ledger_id, entry_id, left in other.chunks.partials(floor, LATEST):
         if one.chunks.has(ledger_id, entry_id):
-            tally.subtract_members(Position(ledger_id, entry_id), ~left)  # add_bits counted the whole entry
+            tally.subtract_members(Position(ledger_id, entry_id), ~left)  # `add_bits` counted the whole entry
     totals = tally.totals()
     if one.mark_delete <= other.mark_delete:
         return totals
@@ -95,9 +95,9 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
 
 
 def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Count as `acked_only_in` does. `other` must have no acks beyond its mark-delete, `one` must have known totals.
+    """Count what `one` has acked and `other` has not.
 
-    Walks the acks of `one` on at most one side of `other`'s mark-delete. Raises IndexMissing.
+    `other` must have no acks beyond mark-delete. The totals of `one` must be correct.
     """
     if other.mark_delete <= one.mark_delete:
         return Totals(*(mine - theirs for mine, theirs in zip(one.totals, other.totals, strict=True)))
@@ -105,8 +105,6 @@ def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet,
 
 
 class _Tally:
-    """Sums of the counts of chunks and of batch members, and the ranges whose counts are missing."""
-
     def __init__(self, ledgers: LedgerMap, index: MessageIndex) -> None:
         self._ledgers = ledgers
         self._index = index
@@ -114,7 +112,6 @@ class _Tally:
         self._missing: list[Range] = []
 
     def add_bits(self, key: int, bits: int) -> None:
-        """Add the entries of a chunk whose bit is 1."""
         ledger_id, chunk = chunk_of(key)
         ledger = self._ledgers.get(ledger_id)
         if not bits or ledger is None:
@@ -134,7 +131,7 @@ class _Tally:
         self._entries += bits.bit_count()
 
     def add_members(self, position: Position, members: int) -> None:
-        """Add members of one batch. Bits beyond the batch's size do not count."""
+        """Add members of one batch. Bits beyond the size of the batch do not count."""
         size = self._index.messages_in(position)
         if size is None:
             if self._ledgers.contains(position):
@@ -143,20 +140,18 @@ class _Tally:
         self._messages += (members & full(size)).bit_count()
 
     def subtract_members(self, position: Position, members: int) -> None:
-        """Subtract members of one batch."""
         before = self._messages
         self.add_members(position, members)
         self._messages = 2 * before - self._messages
 
     def totals(self) -> Totals:
-        """Return the sums. Raises IndexMissing if counts were missing."""
         if self._missing:
             raise IndexMissing(self._missing)
         return Totals(self._messages, self._entries, self._bytes)
 
 
 def count_state(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, mark_delete: Position) -> Totals:
-    """Count the totals of a cursor from its mark-delete and the acks beyond it. Raises IndexMissing."""
+    """Count the totals of a cursor."""
     through = index.through(mark_delete)
     if through is None:
         raise IndexMissing(index.unknown(mark_delete))
@@ -176,10 +171,9 @@ def acked_after(
     target: Position,
     totals: Totals,
 ) -> Totals:
-    """Count everything that is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
+    """Count everything that is acked beyond `target`, a position after `mark_delete`.
 
-    If the counts at `mark_delete` are known, the function walks only the side of `target` that has fewer chunks. If
-    that is the lower side, the function subtracts its count from the known total of both sides.
+    Counts the side of `target` with fewer chunks, if possible.
     """
     if not acked:
         return Totals(0, 0, 0)
@@ -206,10 +200,9 @@ def unacked_target(
     messages: int | None = None,
     entries: int | None = None,
 ) -> SkipTarget:
-    """Walk from mark-delete past `messages` unacked messages, or past `entries` entries that are not wholly acked.
+    """Find the place after `messages` unacked messages, or after `entries` entries that are not wholly acked.
 
-    Return where the walk ends. If there are fewer messages or entries, the walk ends at the end of the log. Pass either
-    `messages` or `entries`. Raises IndexMissing.
+    Pass either `messages` or `entries`. The search stops at the end of the log.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -242,7 +235,7 @@ def unacked_target(
 
 
 def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Split first..last so that each chunk with acks is alone. Neighbouring chunks without acks stay together."""
+    """Split a range of entries so that every chunk with acks stands alone."""
     low = first
     for chunk in range(first >> CHUNK_SHIFT, (last >> CHUNK_SHIFT) + 1):
         base = chunk << CHUNK_SHIFT
@@ -257,12 +250,10 @@ def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Itera
 
 
 def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
-    """Return (entries not wholly acked, unacked messages) of one span. Raises IndexMissing.
-
-    A wholly acked span needs no counts: one unacked message may have millions of acked ones after it.
-    """
+    """Count the entries that are not wholly acked, and the unacked messages."""
     ledger_id, low, high = span
     bits = acked.within(chunk_key(ledger_id, low), Position(ledger_id, low - 1), Position(ledger_id, high))
+    # A wholly acked span must not load counts. Millions of acked messages may follow one unacked message.
     if bits.bit_count() == high - low + 1:
         return 0, 0
     size, unacked = _count_piece(index, ledger_id, low, high, None)
@@ -271,9 +262,9 @@ def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span:
 
 
 def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int, int | None]]:
-    """Yield the pieces of first..last that are not wholly acked, ascending.
+    """Yield the pieces that are not wholly acked, ascending.
 
-    A run without acks is (low, high, None), a partly acked entry is (entry, entry, ack set).
+    A run without acks is (low, high, None). A partly acked entry is (entry, entry, ack set).
     """
     after, through = Position(ledger_id, first - 1), Position(ledger_id, last)
     breaks: list[tuple[int, int, int | None]] = []
@@ -293,7 +284,7 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
 def _count_piece(
     index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None
 ) -> tuple[int, int]:
-    """Return (entries, messages) of a piece. A partly acked entry counts its unacked messages. Raises IndexMissing."""
+    """Count the entries and messages of a piece. `left` has the unacked members of a partly acked entry."""
     if left is not None:
         return 1, left.bit_count()
     borders = Position(ledger_id, low - 1), Position(ledger_id, high)
@@ -307,7 +298,7 @@ def _count_piece(
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """Return the target after the first `wanted` unacked messages of a piece that has more of them."""
+    """Return the place after `wanted` unacked messages inside a piece."""
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

@@ -1,7 +1,6 @@
-"""One subscription's place in a topic: mark-delete, acks beyond it, exact totals.
+"""The cursor of one subscription: mark-delete, the acks beyond mark-delete, and exact totals.
 
-This file has over 400 lines because it holds one state and every method that changes it. Counting, undo and bitmaps
-have their own modules.
+This file has over 400 lines, because it holds one state and every method that changes the state.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ _ONE = AckResult(1, True)
 
 
 class Cursor:
-    """A cursor with one writer. Every operation that counts raises IndexMissing before it changes anything.
+    """A cursor with one writer. Every ack is safe to repeat.
 
-    Backlog = total of the topic - acked. Every ack is safe to repeat.
+    Methods that need a count raise IndexMissing if the count is not in memory. The cursor then stays unchanged.
     """
 
     def __init__(self, ledgers: LedgerMap, index: MessageIndex, state: CursorState) -> None:
@@ -41,7 +40,7 @@ class Cursor:
         self._overlay: OverlayRecorder | None = None
         self._acked: AckChunks
         self._mark_delete: Position
-        self._highest_acked: Position  # last acked entry in the bitmaps; meaningless at or below mark-delete
+        self._highest_acked: Position  # Has no meaning at or below mark-delete
         self._messages: int
         self._entries: int
         self._bytes: int
@@ -53,7 +52,7 @@ class Cursor:
     def starting_at(
         cls, ledgers: LedgerMap, index: MessageIndex, position: Position, remaining: int | None = None
     ) -> Cursor:
-        """Return a new, dirty cursor that reads `position` next. Arguments and errors are those of `reset_to`."""
+        """Return a new cursor that reads `position` next."""
         start = CursorState(mark_delete=Position(-1, -1), acked_messages=0, acked_entries=0, acked_bytes=0)
         cursor = cls(ledgers, index, start)
         cursor.reset_to(position, remaining)
@@ -62,15 +61,12 @@ class Cursor:
 
     @property
     def mark_delete(self) -> Position:
-        """The position up to which everything is acked. It may be in a ledger that was trimmed."""
+        """The position up to which everything is acked. Its ledger may have been trimmed."""
         return self._mark_delete
 
     @property
     def version(self) -> int:
-        """A number that rises with `reset_to`, `undo` and `skip_one`, and with `move_mark_delete` if it acks a message.
-
-        Acks by clients do not change it.
-        """
+        """A number that rises with every change of the cursor except client acks."""
         return self._version
 
     @property
@@ -85,7 +81,6 @@ class Cursor:
 
     @property
     def has_partial_acks(self) -> bool:
-        """Whether batches are partly acked."""
         return bool(self._acked.sets)
 
     @property
@@ -109,20 +104,17 @@ class Cursor:
         return position <= self._mark_delete or self._acked.has(*position)
 
     def remaining_of(self, position: Position) -> int | None:
-        """Return the ack set of an entry: None = nothing acked, 0 = all acked."""
+        """Return the unacked members of an entry as bits. None means that nothing is acked."""
         if self.is_acked(position):
             return 0
         return self._acked.remaining(*position)
 
     def read_from(self) -> Position:
-        """Return the first entry that is not wholly acked, or the end of the log if there is none."""
+        """Return the first entry that is not wholly acked, or the end of the log."""
         return self._ledgers.next_after(self._mark_delete)
 
     def acked_block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of wholly acked entries in the `position_set` block that contains an entry.
-
-        Bits at or below mark-delete have no meaning.
-        """
+        """Return the acked entries of one `PositionSet` block as bits. Bits at or below mark-delete have no meaning."""
         return self._acked.block(ledger_id, entry_id)
 
     def next_unacked(self, position: Position) -> Position:
@@ -136,28 +128,27 @@ class Cursor:
         return at
 
     def acked_in(self, ledger_id: int, first: int, last: int) -> int:
-        """Return how many of these entries, all beyond mark-delete, are wholly acked. Linear in the chunks."""
+        """Count the wholly acked entries. `first` must lie beyond mark-delete."""
         return self._acked.count_in(ledger_id, first, last)
 
     def holes(self, limit: int = 1000) -> Iterator[Range]:
-        """Yield at most `limit` runs (ledger_id, first, last) of acked entries beyond mark-delete, ascending."""
+        """Yield runs of acked entries beyond mark-delete as (ledger_id, first, last), ascending."""
         for count, run in enumerate(self._acked.runs(self._mark_delete, LATEST)):
             if count >= limit:
                 return
             yield run
 
     def partly_acked(self, limit: int = 1000) -> Iterator[tuple[int, int, int]]:
-        """Yield at most `limit` (ledger_id, entry_id, unacked members) of partly acked batches, ascending."""
+        """Yield partly acked batches as (ledger_id, entry_id, unacked members), ascending."""
         for count, partial in enumerate(self._acked.partials(self._mark_delete, LATEST)):
             if count >= limit:
                 return
             yield partial
 
     def ack(self, position: Position, remaining: int | None = None) -> AckResult:
-        """Ack one entry. With `remaining`, ack only the batch members whose bit in it is 0.
+        """Ack one entry, or only the batch members whose bit in `remaining` is 0.
 
-        The stored ack set is ANDed with `remaining`. Raises InvalidAck if the entry was never stored, and IndexMissing
-        if its counts are not in memory.
+        Raises InvalidAck if the entry was never stored.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -200,11 +191,9 @@ class Cursor:
         return _ONE if newly == 1 else AckResult(newly, True)
 
     def ack_through(self, position: Position, remaining: int | None = None) -> AckResult:
-        """Ack everything up to `position`: move mark-delete there, then over the acked entries that follow.
+        """Ack everything up to `position`.
 
-        With `remaining`, ack only those members of this entry whose bit is 0. If a member stays unacked, mark-delete
-        stops at the previous entry. If `position` is at or below mark-delete, only records the ack for an undo. Raises
-        the same errors as `ack`.
+        `remaining` has the last entry's members that stay unacked. Raises InvalidAck if the entry was never stored.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -228,11 +217,9 @@ class Cursor:
         return AckResult(self._messages - before, completed)
 
     def move_mark_delete(self, position: Position, remaining: int | None = None) -> AckResult:
-        """Move mark-delete forward for an act or a trim: everything up to `position` counts as acked.
+        """Move mark-delete forward to `position`, but not beyond the last entry of the log.
 
-        `remaining` is for a skip that ends inside a batch: these members of the entry after `position` stay unacked,
-        and the others are acked. A position beyond the log means its last entry. If `position` is at or below
-        mark-delete, only `remaining` can have an effect. Raises IndexMissing.
+        `remaining` has members that stay unacked in the entry after `position`.
         """
         target = self._ledgers.floor(position)
         inside = self._ledgers.next_after(target)
@@ -249,11 +236,10 @@ class Cursor:
         return AckResult(self._messages - before, False)
 
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
-        """Make `position` the next entry to read, forwards or back, and forget every ack from there on.
+        """Make `position` the next entry to read, and forget all acks at or after `position`.
 
-        If `position` is not stored, use the next stored entry or, if there is none, the end of the log. EARLIEST and
-        LATEST are allowed. `remaining`, for a seek into a batch, has the members that stay unacked; it is used only if
-        `position` itself is stored. Raises IndexMissing.
+        `remaining` has the entry's members that stay unacked. If `position` is not stored, the next stored entry or the
+        end of the log is used without `remaining`.
         """
         target = self._ledgers.next_valid(position)
         mark_delete = self._ledgers.previous_of(target)
@@ -276,34 +262,24 @@ class Cursor:
             self.ack(target, left)
 
     def skip_one(self, position: Position, remaining: int | None = None) -> AckResult:
-        """Ack one stored entry for an act, or its members whose bit is 0 in `remaining`.
-
-        Raises the same errors as `ack`.
-        """
+        """Ack one entry for an operator. Arguments and errors are those of `ack`."""
         result = self.ack(position, remaining)
         self._version += 1
         self._dirty = True
         return result
 
     def position_after_messages(self, messages: int) -> SkipTarget:
-        """Return the place after the next `messages` unacked messages, or the end of the log if there are fewer.
-
-        Raises IndexMissing.
-        """
+        """Return the place after the next `messages` unacked messages, or the log's end."""
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, messages=messages)
 
     def position_after_entries(self, entries: int) -> SkipTarget:
-        """Return the place after the next `entries` entries that are not wholly acked, or the end of the log.
-
-        Raises IndexMissing.
-        """
+        """Return the place after `entries` entries that are not wholly acked, or the log's end."""
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, entries=entries)
 
     def shifted_position(self, messages: int) -> tuple[Position, int | None]:
-        """Return the position for `reset_to` that is `messages` messages after mark-delete, or before it if negative.
+        """Return the arguments for `reset_to` that move the cursor by `messages` messages.
 
-        The second value is the ack set if the position is inside a batch. Stops at the first stored entry and at the
-        end. Raises IndexMissing.
+        A negative number moves back.
         """
         through = self._index.messages_through(self._mark_delete)
         if through is None:
@@ -323,10 +299,7 @@ class Cursor:
         return self._ledgers.end(), None
 
     def shift_room(self) -> tuple[int, int]:
-        """Return how far `shifted_position` can go back and forward, in messages. Raises IndexMissing.
-
-        The first number includes the messages of the entry at mark-delete.
-        """
+        """Return how far `shifted_position` can go back and forward, in messages."""
         through = self._index.messages_through(self._mark_delete)
         if through is None:
             raise IndexMissing(self._index.unknown(self._mark_delete))
@@ -334,11 +307,11 @@ class Cursor:
         return max(0, through - first), self._ledgers.total_messages - through
 
     def recount(self) -> Totals:
-        """Count the totals again from mark-delete, bitmaps and index. They equal `totals`. Raises IndexMissing."""
+        """Count the totals again."""
         return count_state(self._ledgers, self._index, self._acked, self._mark_delete)
 
     def acked_only_here(self, other: Cursor) -> Totals:
-        """Count everything that this cursor has acked and `other`, of the same topic, has not. Raises IndexMissing."""
+        """Count what this cursor has acked and `other` has not."""
         mine = AckedSet(self._mark_delete, self._acked, self.totals)
         theirs = AckedSet(other._mark_delete, other._acked, other.totals)
         count = acked_only_in if other._acked else acked_only_in_simple
@@ -355,38 +328,29 @@ class Cursor:
         )
 
     def restore(self, state: CursorState) -> None:
-        """Replace the cursor's state with `state`. Every chunk is dirty afterwards."""
+        """Replace the state. The next flush writes every chunk again."""
         old = self._acked
         self._load(state)
         self._replace_dirty(old)
 
     def partly_acked_next(self) -> tuple[Position, int] | None:
-        """Return the entry at `read_from` and its unacked members if it is partly acked; None if it is not.
-
-        Right after a move that ended inside a batch, this is that batch.
-        """
+        """Return the next entry to read and its unacked members, or None if the entry is not partly acked."""
         inside = self.read_from()
         left = self._acked.remaining(*inside)
         return (inside, left) if left is not None else None
 
     def overlay_since(self, before: CursorState) -> AckOverlay:
-        """Return the data that the undo of an act needs besides `before`. Call this right after the act.
-
-        The data separates the act's own acks from later ones.
-        """
+        """Return the data that an undo needs besides `before`. Must be called right after the operator's act."""
         return AckOverlay(
             mark_delete=self._mark_delete, passed=passed_by_act(before, self._mark_delete, self._acked)
         )
 
     def start_undo_overlay(self, overlay: AckOverlay) -> None:
-        """Start to record acks of entries that an act passed.
-
-        `overlay` comes from `overlay_since`, or from the database with the acks recorded by an earlier process.
-        """
+        """Start to record acks of entries that an operator's act passed."""
         self._overlay = OverlayRecorder(overlay)
 
     def undo_overlay(self) -> AckOverlay | None:
-        """Return the acks recorded so far, or None if none are being recorded."""
+        """Return the acks recorded for an undo, or None if nothing is being recorded."""
         return self._overlay.freeze() if self._overlay is not None else None
 
     def stop_undo_overlay(self) -> None:
@@ -395,10 +359,9 @@ class Cursor:
     def undo(
         self, snapshot: CursorState, act_mark_delete: Position, overlay: AckOverlay | None = None
     ) -> None:
-        """Restore `snapshot`, the state before an act, plus everything that was acked after the act.
+        """Restore `snapshot`, the state before an operator's act, and keep everything acked after the act.
 
-        `act_mark_delete` is the mark-delete right after the act. `overlay` has the acks recorded since; by default, the
-        acks that this cursor recorded. Raises IndexMissing.
+        `act_mark_delete` is the mark-delete right after the act.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()
         merged = merge_undo(
@@ -412,10 +375,7 @@ class Cursor:
         self._replace_dirty(old)
 
     def take_dirty(self) -> CursorFlush | None:
-        """Return the changes since the last call, or None if there are none. They count as stored from now on.
-
-        Call `put_back` if storing them fails.
-        """
+        """Return the changes since the last call, or None. If storing the changes fails, call `put_back`."""
         acked = self._acked
         overlay = self._overlay.take_dirty() if self._overlay is not None else None
         if not (self._dirty or acked.dirty_bits or acked.dirty_sets or acked.dropped or overlay):
@@ -438,9 +398,9 @@ class Cursor:
         return flush
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Mark `flush` as dirty again, because storing it failed or may have failed.
+        """Mark the changes in `flush` as dirty again, because storing them may have failed.
 
-        The next `take_dirty` returns the values that are current then, not those in `flush`.
+        The next `take_dirty` returns current values, not the values in `flush`.
         """
         self._dirty = True
         self._acked.put_back(flush)
@@ -454,13 +414,13 @@ class Cursor:
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
         self._version = state.version
-        # Ledgers and bitmaps are enough to count the entries, so the stored number is not needed.
+        # Ledgers and bitmaps give the number of entries.
         self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
             state.mark_delete
         )
 
     def _replace_dirty(self, old: AckChunks) -> None:
-        """Mark all chunks dirty. The next flush writes them again, and drops those of `old` that no longer exist."""
+        """Make the next flush write all chunks, and drop the chunks that only `old` has."""
         now = set(self._acked.keys())
         before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
         gone, kept = before - now, before & now
@@ -479,7 +439,7 @@ class Cursor:
         return messages
 
     def _ack_unstored(self, position: Position) -> AckResult:
-        """Ignore an ack of a trimmed entry. Raises InvalidAck for an entry that never existed."""
+        """Ignore an ack of a trimmed entry."""
         ledger = self._ledgers.get(position.ledger_id)
         is_emptied = ledger is not None and ledger.sealed and not ledger.entries
         if is_emptied or position < self._ledgers.first_position():
@@ -489,17 +449,16 @@ class Cursor:
         )
 
     def _complete(self, position: Position) -> None:
-        """Record that `position` is now wholly acked: move mark-delete if it is the next entry, else set its bit."""
         ledger_id, entry_id = position
         old = self._mark_delete
         touches = old.entry_id + 1 == entry_id and old.ledger_id == ledger_id
-        # In a ledger other than mark-delete's, only the first entry can follow mark-delete. Any other entry gets a bit.
+        # In another ledger, only the first entry can follow mark-delete directly.
         if not touches and (entry_id or self._ledgers.next_after(old) != position):
             self._acked.add(ledger_id, entry_id)
             if position > self._highest_acked:
                 self._highest_acked = position
             return
-        if not self._acked and entry_id & CHUNK_MASK:  # mark-delete stays in its chunk
+        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in its chunk
             self._mark_delete = position
             return
         if self._acked.sets:
@@ -508,7 +467,6 @@ class Cursor:
         self._drop_behind(old)
 
     def _advance_to(self, target: Position) -> None:
-        """Move mark-delete forward to the stored entry `target`, then over the acked entries that follow."""
         through = self._index.through(target)
         if through is None:
             raise IndexMissing(self._index.unknown(target))

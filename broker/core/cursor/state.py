@@ -12,25 +12,25 @@ from broker.core.position import EARLIEST, LATEST, Position
 class AckResult(NamedTuple):
     """The effect of one ack."""
 
-    messages: int  # newly acked
-    completed: bool  # the entry became wholly acked by this ack
+    messages: int  # Newly acked
+    completed: bool  # This ack made the entry wholly acked
 
 
 class Totals(NamedTuple):
-    """Counts of acks. Those of a cursor include everything at or before mark-delete since the topic began."""
+    """Counts of acks. The totals of a cursor include trimmed messages."""
 
     messages: int
-    entries: int  # counted like LedgerMap.total_entries
-    size_bytes: int  # of wholly acked entries
+    entries: int
+    size_bytes: int  # Bytes of wholly acked entries
 
 
 class SkipTarget(NamedTuple):
-    """The place to which a cursor would move: `mark_delete`, and the unacked members of the entry after it."""
+    """The place where a skip would end."""
 
     mark_delete: Position
-    remaining: int | None  # ack set of the entry after mark_delete, None when the target is between entries
-    messages: int  # unacked messages passed on the way
-    entries: int  # entries passed that were not wholly acked
+    remaining: int | None  # Unacked members of the entry after `mark_delete`, if the skip ends inside a batch
+    messages: int  # Unacked messages that the skip passes
+    entries: int  # Entries that the skip passes and that are not wholly acked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,32 +38,33 @@ class AckChunk:
     """Acks beyond mark-delete in one run of 32,768 entries."""
 
     ledger_id: int
-    chunk: int  # entry_id >> 15
-    bits: bytes  # entry i of the chunk is bit i & 7 of byte i >> 3; 1 = wholly acked; no trailing zero bytes
-    ack_sets: Mapping[int, int] = field(default_factory=dict)  # entry_id -> unacked members
+    chunk: int  # Entry id divided by 32,768
+    # Entry i of the chunk is bit i & 7 of byte i >> 3. A 1 means wholly acked. Trailing zero bytes are cut off.
+    bits: bytes
+    ack_sets: Mapping[int, int] = field(default_factory=dict)  # Maps entry ids to unacked members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorState:
-    """A cursor at one moment, as it is stored and as an undo needs it."""
+    """The state of a cursor at one moment."""
 
     mark_delete: Position
     acked_messages: int
     acked_entries: int
     acked_bytes: int
     chunks: tuple[AckChunk, ...] = ()
-    version: int = 0  # as `Cursor.version`
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckOverlay:
-    """Acks of messages that an act has passed, recorded while the act can be undone."""
+    """Acks that arrive after an operator's act, for messages that the act passed."""
 
-    # Mark-delete right after the act. Cumulative acks beyond it do not cover the messages that the act passed.
+    # Mark-delete right after the act
     mark_delete: Position = LATEST
-    through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
+    through: Position = EARLIEST  # Highest cumulative ack at or below `mark_delete`
     chunks: tuple[AckChunk, ...] = ()
-    # Entries that the act acked beyond mark-delete; an ack set has the members that the act left unacked.
+    # Entries that the act acked beyond mark-delete. Ack sets have the members that the act left unacked.
     passed: tuple[AckChunk, ...] = ()
 
 
@@ -76,7 +77,7 @@ class CursorFlush:
     acked_entries: int
     acked_bytes: int
     version: int
-    bitmaps: Mapping[tuple[int, int], bytes]  # whole bitmaps of chunks with changed bits
-    ack_sets: Mapping[tuple[int, int], Mapping[int, int]]  # all ack sets of chunks where one changed
-    dropped: tuple[tuple[int, int], ...]  # chunks that were removed
-    overlay: AckOverlay | None = None  # complete, if it changed
+    bitmaps: Mapping[tuple[int, int], bytes]  # Whole bitmaps of changed chunks
+    ack_sets: Mapping[tuple[int, int], Mapping[int, int]]  # All ack sets of changed chunks
+    dropped: tuple[tuple[int, int], ...]
+    overlay: AckOverlay | None = None

@@ -12,10 +12,10 @@ from vela.wire.ack_set import full
 
 
 class OverlayRecorder:
-    """Records acks of entries that an act had already acked, as long as the act can be undone.
+    """Records client acks of messages that an operator's act has passed.
 
-    A cumulative ack beyond the act's mark-delete does not cover the messages that the act passed, because the client
-    may never have received them.
+    A cumulative ack beyond the act's mark-delete does not cover these messages. The client may never have received
+    them.
     """
 
     def __init__(self, overlay: AckOverlay) -> None:
@@ -24,22 +24,19 @@ class OverlayRecorder:
         self._acked = AckChunks(overlay.chunks)
         self._stored_passed = overlay.passed
         self._passed = AckChunks(overlay.passed)
-        self.is_dirty = False  # has acks that are not stored yet
+        self.is_dirty = False
 
     def has_passed(self, position: Position) -> bool:
         """Return whether the act acked this whole entry, beyond mark-delete.
 
-        After the act, no consumer is sent such an entry, so an ack of it comes from a consumer that received it before.
-        A batch that the act acked only in part does not count: its ack may come from a consumer that received only the
-        messages that the act did not ack.
+        A batch that the act acked in part does not count. A consumer may have received only its other messages.
         """
         return bool(self._passed.bits) and self._passed.has(*position)
 
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """Record an ack of an entry, except for the members in `remaining`.
 
-        `messages` is the number of messages in the entry. Pass 0 if the entry is no longer stored: nothing is recorded.
-        If `remaining` is None, any number above 0 means that the entry is stored.
+        `messages` is the size of the entry. If the entry is no longer stored, pass 0, and nothing is recorded.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -82,9 +79,9 @@ class OverlayRecorder:
 
 
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
-    """Return what an act acked beyond mark-delete: entries that it completed, new ack sets of batches acked in part.
+    """Return the acks beyond mark-delete that an act added to `before`.
 
-    The act, which may be an undo, changed the cursor from `before` to (`mark_delete`, `acked`).
+    `mark_delete` and `acked` are the state right after the act.
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
@@ -105,10 +102,9 @@ def merge_undo(
     mark_delete: Position,
     acked: AckChunks,
 ) -> AckedSet:
-    """Return the acks of a cursor after an undo: snapshot, overlay and later acks, merged one chunk at a time.
+    """Return the acks of a cursor after an undo. Raises IndexMissing.
 
-    (`mark_delete`, `acked`) is the cursor's current state. The later acks are the acks in this state beyond
-    `act_mark_delete`, except those that the act made. Raises IndexMissing. Does not change its arguments.
+    The result merges `snapshot`, `overlay` and the acks made after the act.
     """
     before = AckChunks(snapshot.chunks)
     merged = AckChunks(snapshot.chunks)
@@ -124,7 +120,7 @@ def merge_undo(
     passed = AckChunks(overlay.passed)
     for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
         _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
-    # Leave out what the act passed. The overlay has the acks of whole entries; batches passed in part are merged above.
+    # Leave out the act's own acks. The overlay has the client acks of the same entries.
     now.subtract(passed)
     _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)
@@ -133,10 +129,8 @@ def merge_undo(
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
     merged.dropped.clear()
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
-        # Messages that were unacked in the snapshot may have been trimmed, and count as acked now. So count all acks,
-        # instead of adding to the totals of the snapshot.
+        # Messages unacked in the snapshot may have been trimmed. Trimmed messages are acked, so count all acks again.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
-    # The totals of the snapshot, plus what was acked since.
     then = AckedSet(
         snapshot.mark_delete,
         before,
@@ -158,7 +152,7 @@ def _merge(into: AckChunks, other: AckChunks) -> None:
 
 
 def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) -> None:
-    """Merge one batch: a member stays unacked only if it is unacked both in `into` and in `left`."""
+    """Merge one batch. A member stays unacked only if it is unacked in `into` and in `left`."""
     if into.has(ledger_id, entry_id):
         return
     known = into.remaining(ledger_id, entry_id)
@@ -173,7 +167,7 @@ def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) ->
 def _merge_inside(
     index: MessageIndex, into: AckChunks, position: Position, left_by_act: int, now: AckChunks
 ) -> None:
-    """Merge a batch that an act acked in part: add the members acked since the act, not those that the act passed."""
+    """Merge a batch that an act acked in part. Only members acked after the act are added."""
     left_now = 0
     if not now.has(*position):
         known = now.remaining(*position)
@@ -183,6 +177,6 @@ def _merge_inside(
     messages = index.messages_in(position)
     if messages is None:
         if not (unknown := index.unknown(position)):
-            return  # trimmed: there is nothing left to ack
+            return  # The batch was trimmed
         raise IndexMissing(unknown)
     _merge_members(into, *position, full(messages) & ~(left_by_act & ~left_now))

@@ -1,1 +1,1 @@
-"""Dispatchers decide which consumer gets which entry. Each subscription has one, chosen by its type."""
+"""Dispatchers decide which consumer gets which entry. The type of a subscription selects its dispatcher."""

@@ -19,16 +19,16 @@ __all__ = ["DispatchOptions", "dispatcher_for"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOptions:
-    """Options for the dispatchers of one subscription. Each type uses the options that apply to it."""
+    """Options for the dispatchers of one subscription."""
 
-    topic_name: str = ""  # for Failover if `partition` is None
-    partition: int | None = None  # chooses the active consumer on Failover; None = a hash ring chooses
+    topic_name: str = ""  # Failover uses the name if `partition` is None
+    partition: int | None = None  # Failover chooses the active consumer by partition
     failover_delay_ms: int = 0
-    max_unacked: int = 0  # unacked messages over all consumers; 0 = no limit
+    max_unacked: int = 0  # Limit for all consumers together. 0 means no limit
     max_read_entries: int = 100
-    ring_points: int = DEFAULT_POINTS  # on the ring, of each Key_Shared consumer; 0 = split ranges
+    ring_points: int = DEFAULT_POINTS  # Points per Key_Shared consumer. 0 splits ranges without a ring
     key_shared: KeySharedPolicy = AUTO_SPLIT
-    counts: RedeliveryCounts | None = None  # for Shared and Key_Shared; None = begin without counts
+    counts: RedeliveryCounts | None = None
 
 
 def dispatcher_for(subscription_type: SubscriptionType, options: DispatchOptions | None = None) -> Dispatcher:

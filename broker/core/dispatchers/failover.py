@@ -1,4 +1,4 @@
-"""Failover: one of many consumers gets everything, in order. When it leaves, another one takes over."""
+"""The Failover dispatcher. One consumer gets everything in order, until another consumer takes over."""
 
 from __future__ import annotations
 
@@ -15,45 +15,38 @@ __all__ = ["FailoverDispatcher"]
 
 
 class FailoverDispatcher(SingleActiveDispatcher):
-    """The Failover dispatcher. It chooses a consumer at every join and leave.
+    """Chooses the active consumer whenever a consumer joins or leaves.
 
-    If the choice changes, no consumer receives anything for `delay_ms`; then `run_due` makes the chosen consumer
-    active. Entries that the old consumer acks during the wait are not sent again. Further changes during the wait do
-    not prolong it.
+    After a new choice, no consumer receives anything for `delay_ms`. Entries acked during the delay are not sent
+    again. Further changes do not prolong the delay.
     """
 
     def __init__(
         self, *, topic_name: str, partition: int | None = None, delay_ms: int = 0, max_read_entries: int = 100
     ) -> None:
-        """If `partition` is None, a hash ring chooses by the topic's name."""
         super().__init__(max_read_entries=max_read_entries)
         self._topic_name = topic_name
         self._partition = partition
         self._delay_ms = delay_ms
         self._consumers: list[DispatchConsumer] = []
-        self._chosen: DispatchConsumer | None = None  # active after the wait
+        self._chosen: DispatchConsumer | None = None  # Active after the delay
         self._due_ms: int | None = None
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """The connected consumers, by priority, then name."""
+        """The consumers by priority, then name."""
         return self._consumers
 
     @property
     def active(self) -> DispatchConsumer | None:
-        """The chosen consumer. No consumer is served before `due_ms`."""
         return self._chosen
 
     @property
     def due_ms(self) -> int | None:
-        """The time at which the chosen consumer becomes active, in Unix milliseconds.
-
-        None = it is active already, or there are no consumers.
-        """
         return self._due_ms
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Safe to repeat: a consumer that is already attached stays unchanged."""
+        """Add a consumer. Safe to repeat."""
         check_attach(wanted, current=SubscriptionType.FAILOVER, consumers=len(self._consumers))
         if consumer in self._consumers:
             return False
@@ -79,7 +72,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
         chosen = self._best()
         if chosen is self._chosen:
             return
-        self._rewind()  # the old consumer's unacked entries are sent again
+        self._rewind()  # Unacked entries of the old consumer are sent again
         self._active = None
         self._chosen = chosen
         if chosen is None:

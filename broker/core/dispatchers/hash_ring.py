@@ -1,4 +1,7 @@
-"""A consistent hash ring: owners have points on it, and the stretch up to a point belongs to that point's owner."""
+"""A consistent hash ring.
+
+Each owner has points on the ring. The stretch before a point belongs to the owner of the point.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,13 @@ from vela.wire.key_hash import murmur3_32
 
 __all__ = ["DEFAULT_POINTS", "HashRing", "ring_choice"]
 
-DEFAULT_POINTS: Final = 100  # per owner
+DEFAULT_POINTS: Final = 100  # Points per owner
 
 
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
-    """Return the consumer that owns the place of `key` on the ring. The choice depends only on `key` and the names.
+    """Return the consumer that owns the place of `key` on the ring. Raises ValueError if `names` is empty.
 
-    Linear in the names: when a connection with many consumers ends, they leave one by one, and each leave needs a new
-    choice. Raises ValueError if `names` is empty.
+    Building a ring would be slow, because every consumer that leaves causes a new choice.
     """
     if not names:
         raise ValueError("a hash ring needs at least one consumer")
@@ -30,7 +32,7 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
     def first_point(name: str) -> tuple[bool, int, str]:
         points = _points_of_name(name)
         at = bisect_left(points, start)
-        # A name without a point at or after `start` sorts last (True): its search goes round the ring.
+        # Names without a point at or after `start` sort last. Their search goes round the ring.
         return at == len(points), points[at % len(points)], name
 
     return names[min(map(first_point, names))[-1]]
@@ -38,26 +40,25 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
 
 @lru_cache(maxsize=4096)
 def _points_of_name(name: str) -> Sequence[int]:
-    """Return the points of a name, ascending."""
     return array("Q", sorted(murmur3_32(f"{name}{number}".encode()) for number in range(DEFAULT_POINTS)))
 
 
 class HashRing:
-    """A `SlotSelector` for AUTO_SPLIT: each consumer has up to `points` points among the slots, computed from its name.
+    """A `SlotSelector` for AUTO_SPLIT that computes points from the names of consumers.
 
-    A consumer that joins takes slots from the others, a consumer that leaves gives its slots to the others, and no
-    other slot moves. The lowest free number is added to each name, so that equal names have different points.
+    When a consumer joins or leaves, only the slots of this consumer move. A number is added to each name, because
+    consumers with equal names need different points.
     """
 
     def __init__(self, points: int = DEFAULT_POINTS) -> None:
         self._points_each = points
         self._labels: dict[DispatchConsumer, str] = {}
-        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # point → its owners, by label
-        self._points: list[int] = []  # ascending
-        self._owners: list[DispatchConsumer] = []  # in the order of `_points`
+        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # Owners of a point, sorted by label
+        self._points: list[int] = []  # Ascending
+        self._owners: list[DispatchConsumer] = []  # In the order of `_points`
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """Return the owner of the first point at or after the slot, going round the ring. None without consumers."""
+        """Return the owner of the first point at or after `slot`, or None without consumers."""
         points = self._points
         if not points:
             return None
@@ -80,7 +81,7 @@ class HashRing:
                 self._owners[at] = sharers[0][1]
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer's points. Does nothing if it has none."""
+        """Remove a consumer's points. Safe to repeat."""
         label = self._labels.pop(consumer, None)
         if label is None:
             return
@@ -93,7 +94,7 @@ class HashRing:
                 del self._at[point], self._points[at], self._owners[at]
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """Return the slots the consumer owns, ascending."""
+        """Return the slots that the consumer owns, ascending."""
         label, points = self._labels.get(consumer), self._points
         if label is None:
             return ()
@@ -101,7 +102,7 @@ class HashRing:
         owned = [at for at in places if self._owners[at] is consumer]
         stretches = [(points[at - 1] + 1 if at else 0, points[at]) for at in owned]
         if owned and not owned[0] and points[-1] < SLOTS - 1:
-            stretches.append((points[-1] + 1, SLOTS - 1))  # its first stretch goes round the ring
+            stretches.append((points[-1] + 1, SLOTS - 1))  # The first stretch goes round the ring
         found: list[SlotRange] = []
         for first, last in stretches:
             if found and found[-1].last == first - 1:
