@@ -1,4 +1,4 @@
-"""Rollover: decide when a ledger is full, so that the next append needs a new one."""
+"""Decide when a ledger is full. The next append needs a new ledger."""
 
 from __future__ import annotations
 
