@@ -15,12 +15,12 @@ __all__ = [
     "StoredEntry",
 ]
 
-# The flags are stored with the entry, because parsing the metadata again at dispatch is slow.
+# The flags are stored with the entry. Dispatch need not parse the metadata again.
 FLAG_BATCH = 1  # the payload is framed as a batch, perhaps of one message
 FLAG_MARKER = 2  # an entry for brokers of a Pulsar cluster; consumers do not get the entry
 FLAG_CHUNK = 4  # one part of a large message
 FLAG_LAST_CHUNK = 8
-FLAG_DELAYED = 16  # not yet due at the time of the append
+FLAG_DELAYED = 16  # the entry was not yet due when it was appended
 FLAG_ORDERING_KEY = 32  # `key_hash` comes from the ordering key, so a search by key must not use it
 # This flag is never stored. It is set when the entry is read.
 FLAG_CORRUPT = 1 << 14  # the checksum or the metadata is wrong

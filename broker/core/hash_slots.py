@@ -23,7 +23,7 @@ class SlotRange(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def slot_of_key(key: bytes) -> int:
-    """Return the slot of a key, from 1 to 65535. A key that hashes to 0 gets slot 1, as in Pulsar's newest brokers."""
+    """Return the slot of a key, from 1 to 65535. A key that hashes to 0 gets slot 1, as in new Pulsar brokers."""
     return murmur3_32(key) % SLOTS or 1
 
 

@@ -36,7 +36,7 @@ __all__ = ["KeySharedDispatcher", "WaitingSlot"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedRanges:
-    """The slots whose keys one consumer gets."""
+    """The slots of one consumer."""
 
     consumer: DispatchConsumer
     ranges: tuple[SlotRange, ...]  # ascending
@@ -44,7 +44,7 @@ class OwnedRanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainingSlot:
-    """A slot whose keys wait, because its entries are pending at a consumer that no longer owns the slot."""
+    """A slot with entries pending at a consumer that no longer owns the slot."""
 
     slot: int
     pending_at: DispatchConsumer
@@ -58,10 +58,10 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    # The consumer with pending entries of the slot, else the slot's owner. With `allow_out_of_order`, always the owner.
+    # The owner of the slot. If the slot is draining, the consumer with pending entries.
     consumer: DispatchConsumer
     waiting_entries: int
-    is_draining: bool  # the consumer no longer owns the slot
+    is_draining: bool
 
 
 class KeySharedDispatcher(MultipleActiveDispatcher):
@@ -80,7 +80,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """`ring_points` is the number of points per consumer on the hash ring. With 0, AUTO_SPLIT halves ranges."""
+        """`ring_points` is the number of points per consumer on the hash ring. 0 = AUTO_SPLIT halves ranges instead."""
         super().__init__(
             max_unacked=max_unacked,
             max_read_entries=max_read_entries,
@@ -95,16 +95,16 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         else:
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
-        # Packed position → slot. Contains every pending entry, and every waiting entry with a known slot.
+        # Packed position → slot, for pending entries and for waiting entries with a known slot.
         self._slots: dict[int, int] = {}
-        self._pending_at: dict[int, DispatchConsumer] = {}  # slot → consumer with pending entries
+        self._pending_at: dict[int, DispatchConsumer] = {}
         self._pending_entries: dict[int, int] = {}  # slot → number of pending entries
         self._waiting: dict[int, int] = {}  # slot → number of entries in the replay set
         self._chunk_of: dict[Position, str] = {}  # waiting chunk → uuid of the partly sent message
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """The connected consumers, in the order in which they attached."""
+        """The connected consumers, in the order of attachment."""
         return self._consumers
 
     # -- reports ------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return found
 
     def most_waiting(self) -> WaitingSlot | None:
-        """Return the slot with the most waiting entries, or None. Also returns None if the slot has no owner."""
+        """Return the slot with the most waiting entries. None if no entries wait, or if they wait for no consumer."""
         if not self._waiting:
             return None
         slot = max(self._waiting, key=self._waiting.__getitem__)
@@ -154,7 +154,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- joins and leaves ----------------------------------------------------------------------------------------
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Also raises SubscriptionBusy if its mode or its ordering flag differs from `policy`."""
+        """Add a consumer. Also raises SubscriptionBusy if the consumer's mode or ordering differs from `policy`."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
                 f"{counted(len(self._consumers), 'consumer is', 'consumers are')} connected with another"
@@ -207,7 +207,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        # The look-ahead limit applies to ANYBODY: the owner of an entry in this queue may not be ready.
+        # The look-ahead limit applies to ANYBODY, because the owner of an entry may not be ready.
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(
@@ -290,7 +290,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        # With `allow_out_of_order`, several consumers may have pending entries of a slot. The last one is kept.
+        # With `allow_out_of_order`, several consumers may have pending entries of a slot. Keep only the last one.
         self._pending_at[slot] = consumer
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 

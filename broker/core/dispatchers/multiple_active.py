@@ -60,9 +60,7 @@ class MultipleActiveDispatcher(ABC):
         # uuid of a partly sent message → consumer for its chunks
         self._chunks: dict[str, DispatchConsumer] = {}
         self._plan: ReadPlan | None = None
-        self._reading: set[Position] = (
-            set()
-        )  # entries of the current REPLAY plan; they are not in the replay set
+        self._reading: set[Position] = set()  # entries of the current REPLAY plan, not in the replay set
         self._sizer = ReadSizer(max_read_entries)
         self._now_ms = 0  # time of the current assignment
 
@@ -75,15 +73,15 @@ class MultipleActiveDispatcher(ABC):
 
     @abstractmethod
     def _join(self, consumer: DispatchConsumer) -> None:
-        """Add a consumer. An error leaves everything unchanged."""
+        """Add a consumer. An error leaves the dispatcher unchanged."""
 
     @abstractmethod
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer that has no pending entries any more."""
+        """Remove a consumer without pending entries."""
 
     @abstractmethod
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Return the replay queues to read for these consumers, each with the most entries to take from it."""
+        """Return the replay queues to read, each with the highest number of entries to take."""
 
     @abstractmethod
     def _replay_again(self, position: Position) -> None:
@@ -112,7 +110,6 @@ class MultipleActiveDispatcher(ABC):
         return None
 
     def run_due(self, now_ms: int) -> bool:
-        """Do nothing: only Failover has due times."""
         return False
 
     @property
@@ -257,7 +254,7 @@ class MultipleActiveDispatcher(ABC):
         return delivered_ms
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
-        """Raise NotAllowed: Shared and Key_Shared subscriptions accept only individual acks."""
+        """Raise NotAllowed, because Shared and Key_Shared accept only individual acks."""
         raise NotAllowed(f"a {self.kind.name} subscription has no cumulative acks")
 
     def discard(self, position: Position) -> None:
@@ -292,7 +289,7 @@ class MultipleActiveDispatcher(ABC):
         self._counts.discard_through(mark_delete)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Change the limits on unacked messages; 0 = no limit. Blocks or unblocks consumers at once."""
+        """Change the limits on unacked messages. 0 = no limit. Blocks or unblocks consumers at once."""
         self.max_unacked = per_subscription
         if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):
             self._blocked = False

@@ -23,7 +23,7 @@ class PendingAcks:
     def __init__(self) -> None:
         self._ledgers: dict[int, dict[int, int]] = {}
         self.entries = 0
-        self.messages = 0  # unacked messages of all entries
+        self.messages = 0  # unacked messages
 
     def __len__(self) -> int:
         return self.entries
@@ -37,12 +37,12 @@ class PendingAcks:
                 yield Position(ledger_id, entry_id)
 
     def get(self, position: Position) -> int:
-        """Return the number of an entry's unacked messages; 0 if it is not pending here."""
+        """Return the number of an entry's unacked messages, or 0 if the entry is not pending here."""
         ledger = self._ledgers.get(position[0])
         return ledger.get(position[1], 0) & _MESSAGES_MASK if ledger is not None else 0
 
     def delivered_ms(self, position: Position) -> int:
-        """Return the delivery time of an entry in Unix milliseconds; 0 if unknown or not pending here."""
+        """Return the delivery time of an entry in Unix milliseconds, or 0 if unknown or not pending here."""
         ledger = self._ledgers.get(position[0])
         return ledger.get(position[1], 0) >> _MESSAGES_BITS if ledger is not None else 0
 
@@ -61,8 +61,7 @@ class PendingAcks:
     def credit(self, position: Position, messages: int, completed: bool) -> tuple[int, int] | None:
         """Count `messages` of an entry as acked, and remove the entry if `completed` or if no message is left.
 
-        Returns the number of messages subtracted and the delivery time, or None if the entry is not pending here.
-        The delivery time is in Unix milliseconds, and 0 if unknown.
+        Returns the number of messages subtracted and the result of `delivered_ms`, or None if the entry is not pending.
         """
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
@@ -84,7 +83,7 @@ class PendingAcks:
         return unacked, packed >> _MESSAGES_BITS
 
     def remove(self, position: Position) -> int | None:
-        """Remove an entry and return the number of its unacked messages, or None if it is not pending here."""
+        """Remove an entry and return the number of its unacked messages, or None if the entry is not pending here."""
         taken = self.credit(position, 0, completed=True)
         return None if taken is None else taken[0]
 

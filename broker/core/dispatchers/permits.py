@@ -1,4 +1,4 @@
-"""Count the permits of one consumer: how many messages may still be sent to it."""
+"""Count the messages that may still be sent to one consumer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from broker.core.errors import InvalidFlow
 
 
 class Permits:
-    """Counts of messages. The balance is always granted minus spent. One batch may take it below zero."""
+    """Counts of messages. The balance is always granted minus spent. A batch may take the balance below zero."""
 
     __slots__ = ("aside", "balance", "granted", "spent")
 

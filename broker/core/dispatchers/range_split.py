@@ -19,7 +19,6 @@ class RangeSplit:
         self._owners: list[DispatchConsumer] = []  # same order as `_ends`
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """Return the owner of the slot, or None if there are no consumers."""
         return self._owners[bisect_left(self._ends, slot)] if self._ends else None
 
     def add(self, consumer: DispatchConsumer) -> None:
@@ -54,7 +53,6 @@ class RangeSplit:
             self._ends, self._owners = [], []
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """Return the slots the consumer owns, ascending."""
         if consumer not in self._owners:
             return ()
         at = self._owners.index(consumer)

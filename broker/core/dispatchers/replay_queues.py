@@ -1,4 +1,4 @@
-"""The replay set, divided into queues so that a read can skip entries that cannot be sent now."""
+"""The replay set, divided into queues. A read can skip a whole queue."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ANYBODY: Final = 0  # queue of entries that any consumer may get, or whose slot 
 class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
-    Every queue except ANYBODY is *bound*: its entries wait for one consumer or for one slot. Its number is the
-    consumer's key, above 0, or -1 - slot. `_where` leaves out the entries in ANYBODY to save memory, because a million
-    delayed messages may fall due together.
+    Every queue except ANYBODY is *bound*: its entries wait for one consumer or for one slot. The queue's
+    number is the consumer's key or -1 - slot. `_where` leaves out the entries in ANYBODY to save memory, because a
+    million delayed messages may fall due together.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")
@@ -66,7 +66,7 @@ class ReplayQueues:
         members.add(position)
 
     def discard(self, position: Position) -> bool:
-        """Remove a position. Returns False if it was not in any queue."""
+        """Remove a position. Returns False if the position was in no queue."""
         if self._anybody.discard(position):
             return True
         key = packed(position)

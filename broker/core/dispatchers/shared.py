@@ -62,7 +62,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """The connected consumers, by priority, then in the order in which they attached."""
+        """The connected consumers, by priority, then by the order of attachment."""
         return self._consumers
 
     def _join(self, consumer: DispatchConsumer) -> None:

@@ -21,7 +21,7 @@ from broker.core.subscription.types import SubscriptionType, check_attach
 
 
 class SingleActiveDispatcher:
-    """A dispatcher that sends to one consumer, without a pending set and without redelivery counts.
+    """A dispatcher that sends to one consumer, without pending acks and redelivery counts.
 
     A redelivery sends every unacked entry after mark-delete again, in order.
     """
@@ -53,7 +53,7 @@ class SingleActiveDispatcher:
 
     @property
     def blocked(self) -> bool:
-        """Always False: the limits on unacked messages apply to Shared and Key_Shared only."""
+        """Always False, because the limits on unacked messages apply to Shared and Key_Shared only."""
         return False
 
     @property
@@ -78,7 +78,6 @@ class SingleActiveDispatcher:
         return []
 
     def run_due(self, now_ms: int) -> bool:
-        """Do nothing: only Failover has due times."""
         return False
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
@@ -178,11 +177,9 @@ class SingleActiveDispatcher:
         """Do nothing: this dispatcher has no replay set."""
 
     def upcoming_replays(self, limit: int) -> list[Position]:
-        """Return nothing: this dispatcher has no replay set."""
         return []
 
     def redelivery_count(self, position: Position) -> int:
-        """Return 0: Exclusive and Failover do not count redeliveries."""
         return 0
 
     def moved(self, mark_delete: Position) -> None:

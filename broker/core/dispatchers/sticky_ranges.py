@@ -19,7 +19,6 @@ class StickyRanges:
         self._ranges: list[tuple[SlotRange, DispatchConsumer]] = []  # ascending
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """Return the owner of the slot, or None."""
         at = bisect_right(self._firsts, slot) - 1
         if at < 0:
             return None
@@ -46,11 +45,9 @@ class StickyRanges:
         self._arrange([*others, *((each, consumer) for each in policy.ranges)])
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer's ranges. Safe to repeat."""
         self._arrange(self._without(consumer))
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """Return the slots the consumer owns, ascending."""
         return tuple(each for each, owner in self._ranges if owner is consumer)
 
     def _without(self, consumer: DispatchConsumer) -> list[tuple[SlotRange, DispatchConsumer]]:

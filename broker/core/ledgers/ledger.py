@@ -13,7 +13,7 @@ from broker.core.position import EARLIEST, Position
 class LedgerInfo:
     """A snapshot of one ledger.
 
-    The `…_before` counts begin with the topic's first entry, even if that entry was trimmed. Times are Unix time.
+    The counts before the ledger include trimmed entries. Times are Unix time.
     """
 
     ledger_id: int
@@ -85,7 +85,7 @@ class Ledger:
 class LedgerMap:
     """The ledgers of one topic in order of id, shared by the topic's cursors.
 
-    A stored entry is an entry of a known ledger. The end is the position after the entries of the last ledger.
+    The end is the position after the entries of the last ledger.
     """
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:
@@ -152,7 +152,7 @@ class LedgerMap:
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
         """Forget the oldest `count` ledgers after trimming, and return them as they were.
 
-        The topic's last ledger stays as an empty ledger, because the topic's counts continue from the last ledger.
+        The topic's last ledger stays as an empty ledger, to keep the topic's counts.
         Raises ValueError if one of the ledgers is open, or if there are fewer than `count`.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
@@ -202,7 +202,10 @@ class LedgerMap:
         return self.next_after(EARLIEST)
 
     def last_position(self) -> Position:
-        """Return the last stored entry. Without entries, return (first ledger, -1) or EARLIEST."""
+        """Return the last stored entry.
+
+        Without entries, return (first ledger, -1). Without ledgers, return EARLIEST.
+        """
         for ledger in reversed(self._ledgers):
             if ledger.entries:
                 return Position(ledger.ledger_id, ledger.entries - 1)
@@ -231,7 +234,10 @@ class LedgerMap:
         return position if self.contains(position) else self.next_after(position)
 
     def previous_of(self, position: Position) -> Position:
-        """Return the last stored entry below `position`. If nothing is below, return (first ledger, -1) or EARLIEST."""
+        """Return the last stored entry below `position`.
+
+        Without entries below, return (first ledger, -1). Without ledgers, return EARLIEST.
+        """
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id > 0 and ledger.entries:
@@ -242,7 +248,7 @@ class LedgerMap:
         return self._before_first()
 
     def floor(self, position: Position) -> Position:
-        """Return `position` if it is stored, else what `previous_of` returns."""
+        """Return `position` if it is stored, else the result of `previous_of`."""
         return position if self.contains(position) else self.previous_of(position)
 
     def following(self, ledger_id: int) -> Ledger | None:
@@ -251,7 +257,7 @@ class LedgerMap:
         return self._ledgers[at] if at < len(self._ledgers) else None
 
     def entries_through(self, position: Position) -> int:
-        """Return how many of the topic's entries were trimmed or are at or before `position`."""
+        """Return how many entries were trimmed or are at or before `position`."""
         ledger = self._by_id.get(position.ledger_id)
         if ledger is not None:
             return ledger.entries_before + max(0, min(position.entry_id + 1, ledger.entries))
@@ -259,11 +265,11 @@ class LedgerMap:
         return following.entries_before if following is not None else self.total_entries
 
     def entries_between(self, after: Position, through: Position) -> int:
-        """Return the number of stored entries in (after, through]; 0 if the range is empty."""
+        """Return the number of stored entries above `after`, up to and including `through`."""
         return max(0, self.entries_through(through) - self.entries_through(after))
 
     def spans(self, after: Position, through: Position) -> Iterator[tuple[int, int, int]]:
-        """Yield the stored entries in (after, through] as (ledger_id, first, last)."""
+        """Yield the stored entries above `after`, up to and including `through`, as (ledger_id, first, last)."""
         for ledger in self._ledgers[bisect_left(self._ids, after.ledger_id) :]:
             if ledger.ledger_id > through.ledger_id:
                 return

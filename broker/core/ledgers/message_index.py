@@ -1,4 +1,4 @@
-"""Exact cumulative counts of messages and bytes by entry, for the parts of the log that are in use.
+"""Cumulative counts of messages and bytes for the entries that are in use.
 
 A chunk covers 32,768 entries of a ledger. It has an array of message counts and an array of byte counts. In both
 arrays, -1 means "not known".
@@ -21,7 +21,7 @@ CHUNK_MASK: Final = CHUNK_ENTRIES - 1
 # Entries to load around an unknown entry. Loading a whole chunk takes longer.
 LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
-# At most this many runs of bits are summed one by one. More runs are summed by `compress`, in C.
+# At most this many runs of bits are summed in Python. `compress` sums more runs in C.
 _FEW_RUNS: Final = 200
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
@@ -137,7 +137,7 @@ class MessageIndex:
         size_bytes = sum(compress(sizes, at_ends)) - sum(compress(sizes, at_befores)) - before[1]
         base = counts[first - 1] if first else before[0]
         if counts[high] - base == high + 1 - first:
-            return bits.bit_count(), size_bytes  # each entry has one message
+            return bits.bit_count(), size_bytes  # every entry has one message
         return sum(compress(counts, at_ends)) - sum(compress(counts, at_befores)) - before[0], size_bytes
 
     def _before_chunk(self, ledger: Ledger, chunk: int) -> tuple[int, int] | None:
@@ -197,7 +197,7 @@ class MessageIndex:
         return messages[at], self._bytes[key][at]
 
     def unknown(self, position: Position) -> list[Range]:
-        """Return the unknown ranges around a stored `position`, to load for `through` and `counts`."""
+        """Return the ranges to load around a stored `position`."""
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
             return []
@@ -303,7 +303,6 @@ def _unknown(counts: array[int] | None, first: int, last: int) -> tuple[int, int
 
 
 def _selectors(bits: int, high: int) -> bytes:
-    """Return one byte, 0 or 1, for each bit up to `high`."""
     return format(bits, f"0{high + 1}b")[::-1].encode().translate(_AS_SELECTORS)
 
 

@@ -29,12 +29,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """The limits on trimming a topic. Entries are counted since the topic began, including trimmed entries."""
+    """The limits on trimming a topic. Counts include trimmed entries. None = no limit."""
 
-    # Entries before the first entry that a durable subscription, compaction or deduplication needs. None = no limit.
+    # Number of entries before the first entry that a durable subscription, compaction or deduplication needs.
     acked_entries: int | None
-    pinned_entries: int | None = None  # entries before the first entry that undo or bookmarks need
-    pinned_bytes: int = -1  # larger topics ignore pins; -1 = no limit
+    pinned_entries: int | None = None  # number of entries before the first entry that undo or bookmarks need
+    pinned_bytes: int = -1  # a larger topic ignores the pins; -1 = no limit
 
 
 def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: TrimLimits, now_ms: int) -> int:

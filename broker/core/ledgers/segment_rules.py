@@ -20,7 +20,7 @@ _MOSTLY_DEAD = 4  # copying one byte must free at least three bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentUse:
-    """A closed segment, and how much of the segment is still in use."""
+    """A closed segment and its use."""
 
     segment_id: int
     size_bytes: int  # size of tables and indexes
