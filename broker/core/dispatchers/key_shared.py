@@ -2,8 +2,8 @@
 
 Each key has a hash slot, and the selector names the owner of each slot. While entries of a slot are pending at a
 consumer, no other consumer gets entries of the slot. If another consumer becomes the owner meanwhile, the slot is
-*draining*, and its next entries wait. Later chunks of a partly sent message do not wait. With `allow_out_of_order`,
-no slot drains.
+*draining*: its next entries wait until none is pending. Later chunks of a partly sent message do not wait. With
+`allow_out_of_order`, no slot drains.
 """
 
 from __future__ import annotations

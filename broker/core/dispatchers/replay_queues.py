@@ -17,9 +17,9 @@ ANYBODY: Final = 0  # queue of entries that any consumer may get, or whose slot 
 class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
-    Every queue except ANYBODY is *bound*: its entries wait for one consumer or for one slot. The queue's
-    number is the consumer's key or -1 - slot. `_where` leaves out the entries in ANYBODY to save memory, because a
-    million delayed messages may fall due together.
+    Every queue except ANYBODY is *bound*: its entries wait for one consumer or for one slot. The queue's number is the
+    consumer's key or -1 - slot. `_where` leaves out the entries in ANYBODY to save memory, because a million delayed
+    messages may fall due together.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")
