@@ -1,4 +1,4 @@
-"""Many keys and the earliest due time of each, in a heap. No clock inside."""
+"""Keys and their due times, in a heap."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ __all__ = ["DueTimes"]
 
 K = TypeVar("K")
 
-_SPARE_ITEMS: Final = 64  # outdated items that a small heap may contain
+_SPARE_ITEMS: Final = 64  # outdated items that even a small heap may contain
 
 
 class DueTimes(Generic[K]):
-    """Keys with one due time each, the earliest that `bring_forward` has set.
+    """Keys with one due time each. Outdated items stay in the heap for a while.
 
-    `bring_forward` and `pop_due` cost O(log n) per key, `discard` O(1). Outdated items stay in the heap until they
-    reach its top, or there are too many of them. They do not reference their keys, so a discarded key can be freed.
+    Heap items have numbers instead of keys, so that a discarded key can be freed.
     """
 
     __slots__ = ("_heap", "_keys", "_last_number", "_places")
 
     def __init__(self) -> None:
-        self._places: dict[K, tuple[int, int]] = {}  # due time and number
-        self._keys: dict[int, K] = {}  # by number
-        self._heap: list[tuple[int, int]] = []  # due time and number
+        self._places: dict[K, tuple[int, int]] = {}  # key → due time, number
+        self._keys: dict[int, K] = {}  # number → key
+        self._heap: list[tuple[int, int]] = []  # due time, number
         self._last_number = 0
 
     def __len__(self) -> int:

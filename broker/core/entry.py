@@ -1,7 +1,4 @@
-"""One entry of a topic, as the broker keeps it in memory.
-
-It is a named tuple because the hot path builds one for each entry: a frozen dataclass costs 2 µs, a named tuple 0.3 µs.
-"""
+"""One entry of a topic in memory."""
 
 from __future__ import annotations
 
@@ -18,29 +15,32 @@ __all__ = [
     "StoredEntry",
 ]
 
-# Facts about an entry, stored in its row so that dispatch need not parse the metadata again.
+# The flags are stored with the entry. Dispatch need not parse the metadata again.
 FLAG_BATCH = 1  # the payload is framed as a batch, perhaps of one message
-FLAG_MARKER = 2  # an entry for brokers of a Pulsar cluster; consumers do not get it
-FLAG_CHUNK = 4  # one part of a large message; the metadata says which one
-FLAG_LAST_CHUNK = 8  # the last part of a large message
-FLAG_DELAYED = 16  # its delivery time lay in the future when it was appended
+FLAG_MARKER = 2  # an entry for brokers of a Pulsar cluster; consumers do not get the entry
+FLAG_CHUNK = 4  # one part of a large message
+FLAG_LAST_CHUNK = 8
+FLAG_DELAYED = 16  # the entry was not yet due when it was appended
 FLAG_ORDERING_KEY = 32  # `key_hash` comes from the ordering key, so a search by key must not use it
-# Never stored: set when the entry is read.
-FLAG_CORRUPT = 1 << 14  # its checksum or its metadata is wrong
+# This flag is never stored. It is set when the entry is read.
+FLAG_CORRUPT = 1 << 14  # the checksum or the metadata is wrong
 
 
 class StoredEntry(NamedTuple):
-    """One entry. `data` is in Pulsar's wire format and begins with the checksum magic."""
+    """One entry. `data` is in Pulsar's wire format and begins with the checksum magic.
+
+    A named tuple takes 0.3 µs to build, and a frozen dataclass 2 µs.
+    """
 
     ledger_id: int
     entry_id: int
-    messages: int  # messages inside, 1 when it is not a batch
-    flags: int  # FLAG_BATCH | FLAG_MARKER | …
-    key_hash: int | None  # hash slot of the ordering key, else of the key; None if the entry has neither
+    messages: int  # 1 if the entry is not a batch
+    flags: int
+    key_hash: int | None  # hash slot of the ordering key, else of the key; None = no key
     deliver_at_ms: int  # Unix time; 0 = no delay
-    append_ms: int  # Unix time of the append; never decreases within a persistent topic
-    cumulative_messages: int  # of the topic, up to and including this entry
-    cumulative_bytes: int  # of the topic, up to and including this entry
+    append_ms: int  # Unix time; never decreases within a persistent topic
+    cumulative_messages: int  # messages of the topic up to and including this entry
+    cumulative_bytes: int
     data: bytes
 
     @property

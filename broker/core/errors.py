@@ -28,7 +28,7 @@ class TopicTerminated(BrokerError):
 
 
 class TopicFenced(BrokerError):
-    """Another broker took the topic, or this broker has unloaded it or is unloading it."""
+    """The topic moved to another broker or is no longer loaded."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -39,7 +39,7 @@ class SubscriptionNotFound(BrokerError):
 
 
 class SubscriptionBusy(BrokerError):
-    """The subscription cannot do this now, because of its consumers or because its cursor is being moved."""
+    """The subscription's consumers or a cursor move do not allow the request now."""
 
     code = "ConsumerBusy"
     retriable = True
@@ -53,7 +53,7 @@ class ConsumerBusy(BrokerError):
 
 
 class ConsumerAssignFailed(BrokerError):
-    """A consumer cannot have the hash ranges it asks for, or no range is left for it."""
+    """A consumer cannot have the hash ranges it asks for, or no range is left."""
 
     code = "ConsumerAssignError"
 
@@ -76,7 +76,7 @@ class NotAllowed(BrokerError):
 
 
 class IncompatibleSchema(BrokerError):
-    """A schema is not valid or not compatible with its topic's schemas, or a payload does not match its schema."""
+    """A schema is invalid or incompatible with the topic's schemas, or a payload does not match its schema."""
 
     code = "IncompatibleSchema"
 
@@ -122,7 +122,7 @@ class PersistenceFailed(BrokerError):
 
 
 class SendOutcomeUnknown(BrokerError):
-    """The message may be stored or not. If the client sends it again, it may be stored twice."""
+    """Nobody knows whether the message was stored. A client that sends it again may store it twice."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -134,13 +134,13 @@ class ServiceNotReady(BrokerError):
 
 
 class QuotaExceeded(BrokerError):
-    """A backlog exceeds its quota, and the policy backlog_quota_policy is producer_exception."""
+    """A backlog exceeds its quota, and `backlog_quota_policy` is producer_exception."""
 
     code = "ProducerBlockedQuotaExceededException"
 
 
 class QuotaHold(BrokerError):
-    """A backlog exceeds its quota, and the policy backlog_quota_policy is producer_request_hold."""
+    """A backlog exceeds its quota, and `backlog_quota_policy` is producer_request_hold."""
 
     code = "ProducerBlockedQuotaExceededError"
     retriable = True
@@ -152,7 +152,7 @@ class TooManyRequests(BrokerError):
 
 
 class TooManyConnections(TooManyRequests):
-    """The process, or the client's address, has reached its limit of connections."""
+    """The process or the client's address has reached its limit of connections."""
 
 
 class TooManyLookups(TooManyRequests):

@@ -1,10 +1,9 @@
-"""Key_Shared: one consumer at a time gets the entries of a key, in order. A slot that waits does not stop other slots.
+"""Key_Shared: one consumer at a time gets the entries of a key, in order.
 
 Each key has a hash slot, and the selector names the owner of each slot. While entries of a slot are pending at a
-consumer, no other consumer gets entries of this slot. If that consumer no longer owns the slot, the slot is *draining*:
-its next entries wait until the pending ones are acked or taken back, or the consumer leaves. Only chunks of a message
-that is partly sent do not wait. If the consumers allow messages out of order (`allow_out_of_order`), no slot drains:
-the owner gets the entries at once.
+consumer, no other consumer gets entries of the slot. If another consumer becomes the owner meanwhile, the slot is
+*draining*: its next entries wait until none is pending. Later chunks of a partly sent message do not wait. With
+`allow_out_of_order`, no slot drains.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["KeySharedDispatcher", "WaitingSlot"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedRanges:
-    """The slots whose keys one consumer gets."""
+    """The slots of one consumer."""
 
     consumer: DispatchConsumer
     ranges: tuple[SlotRange, ...]  # ascending
@@ -45,13 +44,13 @@ class OwnedRanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainingSlot:
-    """A slot whose keys wait, because its entries are pending at a consumer that no longer owns the slot."""
+    """A slot with entries pending at a consumer that no longer owns the slot."""
 
     slot: int
     pending_at: DispatchConsumer
-    owner: DispatchConsumer | None  # None = no consumer covers it (sticky)
-    pending_entries: int  # at that consumer
-    waiting_entries: int  # in the replay set
+    owner: DispatchConsumer | None
+    pending_entries: int
+    waiting_entries: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +58,14 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    # Entries of the slot are pending at this consumer. If none are, or with `allow_out_of_order`, it owns the slot.
+    # The owner of the slot. If the slot is draining, the consumer with pending entries.
     consumer: DispatchConsumer
     waiting_entries: int
-    is_draining: bool  # the consumer no longer owns the slot
+    is_draining: bool
 
 
 class KeySharedDispatcher(MultipleActiveDispatcher):
-    """The dispatcher of one Key_Shared subscription.
-
-    Every consumer must ask for the mode and the ordering flag of `policy`. Sticky ranges differ by consumer.
-    """
+    """The dispatcher of one Key_Shared subscription."""
 
     kind: ClassVar = SubscriptionType.KEY_SHARED
 
@@ -84,7 +80,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """`ring_points` is per consumer; 0 = AUTO_SPLIT halves ranges instead of using a ring."""
+        """`ring_points` is the number of points per consumer on the hash ring. 0 = AUTO_SPLIT halves ranges instead."""
         super().__init__(
             max_unacked=max_unacked,
             max_read_entries=max_read_entries,
@@ -99,19 +95,19 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         else:
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
-        # Packed position → slot. Has every pending entry, and every waiting one whose slot is known.
+        # Packed position → slot, for pending entries and for waiting entries with a known slot.
         self._slots: dict[int, int] = {}
-        self._pending_at: dict[int, DispatchConsumer] = {}  # slot → where its entries are pending
+        self._pending_at: dict[int, DispatchConsumer] = {}
         self._pending_entries: dict[int, int] = {}  # slot → number of pending entries
         self._waiting: dict[int, int] = {}  # slot → number of entries in the replay set
-        self._chunk_of: dict[Position, str] = {}  # waiting chunk → uuid of its message, which is partly sent
+        self._chunk_of: dict[Position, str] = {}  # waiting chunk → uuid of the partly sent message
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """The connected consumers, in the order in which they attached."""
+        """The connected consumers, in the order of attachment."""
         return self._consumers
 
-    # -- for reports ---------------------------------------------------------------------------------------------
+    # -- reports ------------------------------------------------------------------------------------------------
 
     def ranges(self) -> list[OwnedRanges]:
         """Return the slots that each consumer owns."""
@@ -121,10 +117,10 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         ]
 
     def draining(self) -> list[DrainingSlot]:
-        """Return the draining slots, ascending. Looks at all slots with pending entries."""
+        """Return the draining slots, ascending. Linear in the slots with pending entries."""
         found: list[DrainingSlot] = []
         if self.policy.allow_out_of_order:
-            return found  # no slot drains
+            return found
         for slot in sorted(self._pending_at):
             consumer, owner = self._pending_at[slot], self._selector.select(slot)
             if consumer is not owner:
@@ -140,17 +136,14 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return found
 
     def most_waiting(self) -> WaitingSlot | None:
-        """Return the slot with the most waiting entries; None if there is none, or if that slot waits for no consumer.
-
-        Linear in the slots with waiting entries.
-        """
+        """Return the slot with the most waiting entries. None if no entries wait, or if they wait for no consumer."""
         if not self._waiting:
             return None
         slot = max(self._waiting, key=self._waiting.__getitem__)
         owner = self._selector.select(slot)
         consumer = owner if self.policy.allow_out_of_order else self._pending_at.get(slot, owner)
         if consumer is None:
-            return None  # no consumer covers the slot (sticky)
+            return None
         return WaitingSlot(
             slot=slot,
             consumer=consumer,
@@ -161,7 +154,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- joins and leaves ----------------------------------------------------------------------------------------
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Raises SubscriptionBusy also if its mode or its ordering flag is not that of `policy`."""
+        """Add a consumer. Also raises SubscriptionBusy if the consumer's mode or ordering differs from `policy`."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
                 f"{counted(len(self._consumers), 'consumer is', 'consumers are')} connected with another"
@@ -171,17 +164,17 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         if consumer in self._consumers:
-            self._give_up_plan()  # the plan's entries must not overtake those that the consumer returns
+            self._give_up_plan()  # the plan's entries must not overtake the returned entries
         return super().detach(consumer, now_ms)
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        self._give_up_plan()  # as in `detach`
+        self._give_up_plan()  # the plan's entries must not overtake the returned entries
         return super().redeliver(consumer, positions)
 
     def _join(self, consumer: DispatchConsumer) -> None:
         self._selector.add(consumer)
         self._consumers.append(consumer)
-        # Only slots that the new consumer owns have another target now.
+        # A join changes the target only of slots that the new consumer owns.
         taken = {slot for slot in self._waiting if self._selector.select(slot) is consumer}
         if taken:
             for position in list(self._replay.bound()):
@@ -190,10 +183,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer.
-
-        Many consumers may leave at once, so look only at the entries that waited for this consumer or for a slot.
-        """
+        # Many consumers may leave at once. Look only at entries that waited for this consumer or for a slot.
         self._selector.remove(consumer)
         self._consumers.remove(consumer)
         for position in self._replay.members(consumer.key):
@@ -204,7 +194,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _sort_chunks(self) -> None:
-        """Choose the queue of each waiting chunk anew, because the earlier chunks may have been acked."""
+        """Choose the queue of each waiting chunk again, because earlier chunks may have been acked."""
         for position in self._chunk_of:
             if position in self._replay:
                 self._replay.add(position, self._queue_of(position))
@@ -217,11 +207,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Return the queues to read from, and how many entries from each.
-
-        The look-ahead limit applies to the queue ANYBODY, because its entries may turn out to belong to a consumer that
-        cannot take them now.
-        """
+        # The look-ahead limit applies to ANYBODY, because the owner of an entry may not be ready.
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(
@@ -232,7 +218,6 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         ]
 
     def _replay_again(self, position: Position) -> None:
-        """Put the entry into its queue. That is ANYBODY if its slot is not known (a postponed entry)."""
         slot = self._slots.get(packed(position))
         if slot is None:
             self._replay.add(position)
@@ -242,14 +227,13 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._replay.add(position, self._queue_of(position))
 
     def _queue_of(self, position: Position) -> int:
-        """Return the replay queue for a position: the key of the consumer that may get it now, else -1 - slot."""
         slot = self._slots[packed(position)]
         uuid = self._chunk_of.get(position)
         consumer = self._chunk_owner(uuid, slot) or self._target(slot)
         return -1 - slot if consumer is None else consumer.key
 
     def _target(self, slot: int) -> DispatchConsumer | None:
-        """Return the consumer that may get entries of a slot, or None if the slot is draining or has no owner."""
+        """Return the consumer that may get entries of the slot now, or None."""
         owner = self._selector.select(slot)
         if self.policy.allow_out_of_order:
             return owner
@@ -257,9 +241,9 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return owner if consumer is None or consumer is owner else None
 
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
-        """Return the consumer that gets the later chunks of a message because it got the earlier ones, or None.
+        """Return the consumer that got the earlier chunks of a message, or None.
 
-        If the later chunks waited for the slot to drain, the consumer could never ack the message.
+        If the later chunks waited for the slot to drain, this consumer could never ack the message.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
         if owner is None or (self._pending_at.get(slot) is not owner and not self.policy.allow_out_of_order):
@@ -306,7 +290,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        # With allow_out_of_order, several consumers may have pending entries of a slot; `_pending_at` has the last.
+        # With `allow_out_of_order`, several consumers may have pending entries of a slot. Keep only the last one.
         self._pending_at[slot] = consumer
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
@@ -339,9 +323,9 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
         replays = plan.kind is ReadKind.REPLAY
-        # By slot, the first position that this read did not return or that cannot be sent: later entries of the slot
-        # must not overtake it. Entries seen for the first time, new or delayed, go behind all waiting entries.
+        # Slot → first position that was not read or cannot be sent. Later entries of the slot must not overtake it.
         stuck: dict[int, Position] = self._missing(entries) if replays else {}
+        # Entries seen for the first time must not overtake waiting entries of their slot.
         waiting = self._waiting if not self.policy.allow_out_of_order else {}
         spent = 0
         for entry in entries:
@@ -367,7 +351,6 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _missing(self, entries: Sequence[E]) -> dict[int, Position]:
-        """Return, by slot, the first position of a REPLAY plan that the read did not return."""
         brought = {entry.position for entry in entries}
         missing: dict[int, Position] = {}
         for position in sorted(self._reading - brought):

@@ -15,9 +15,9 @@ __all__ = ["AUTO_SPLIT", "KeySharedPolicy"]
 class KeySharedPolicy:
     """The options of one consumer. The consumers of a subscription must agree on all options but `ranges`."""
 
-    sticky: bool = False  # the consumer names its slots; otherwise the broker divides them
-    ranges: tuple[SlotRange, ...] = ()  # sticky only
-    allow_out_of_order: bool = False  # after a join or a leave, two consumers may process one key for a while
+    sticky: bool = False  # the consumer names its slots
+    ranges: tuple[SlotRange, ...] = ()  # slots that a sticky consumer names
+    allow_out_of_order: bool = False  # two consumers may process a key for a while after a join or a leave
 
     def same_mode(self, other: KeySharedPolicy) -> bool:
         """Return whether consumers with these two policies may share a subscription."""

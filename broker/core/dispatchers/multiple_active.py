@@ -1,7 +1,6 @@
 """The parts that Shared and Key_Shared have in common: pending acks, replay, redelivery counts, limits.
 
-This file has over 300 lines because its methods change pending acks, replay set, plan and both unacked counters
-together. You can check the invariants only by reading the methods side by side.
+The file is long because its methods change pending acks, replay set, plan and unacked counters together.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ class MultipleActiveDispatcher(ABC):
 
     An entry is pending at no more than one consumer. The replay set and the pending acks never overlap.
 
-    An entry may have to wait in the replay set, because its consumer cannot take it now. Meanwhile, the other consumers
-    get entries: the dispatcher reads new ones until `look_ahead` entries per consumer, or `max_look_ahead` in all, are
-    waiting.
+    Entries whose consumer cannot take them now wait in the replay set. Meanwhile, the dispatcher reads new entries for
+    other consumers. It stops when `look_ahead` entries per consumer, or `max_look_ahead` in all, are waiting.
     """
 
     kind: ClassVar[SubscriptionType]
@@ -59,14 +57,14 @@ class MultipleActiveDispatcher(ABC):
         self._blocked = False
         self._replay = ReplayQueues()
         self._counts = counts if counts is not None else RedeliveryCounts()
-        # uuid of a partly sent message → the consumer for its chunks
+        # uuid of a partly sent message → consumer for its chunks
         self._chunks: dict[str, DispatchConsumer] = {}
         self._plan: ReadPlan | None = None
-        self._reading: set[Position] = set()  # the current REPLAY plan reads these; not in the replay set
+        self._reading: set[Position] = set()  # entries of the current REPLAY plan, not in the replay set
         self._sizer = ReadSizer(max_read_entries)
         self._now_ms = 0  # time of the current assignment
 
-    # -- differences between the types ----------------------------------------------------------------------------
+    # -- methods that subclasses implement -----------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -75,15 +73,15 @@ class MultipleActiveDispatcher(ABC):
 
     @abstractmethod
     def _join(self, consumer: DispatchConsumer) -> None:
-        """Add a consumer. An error leaves everything unchanged."""
+        """Add a consumer. An error leaves the dispatcher unchanged."""
 
     @abstractmethod
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer that has no pending entries any more."""
+        """Remove a consumer without pending entries."""
 
     @abstractmethod
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Return the replay queues from which these consumers may get entries, and how many from each."""
+        """Return the replay queues to read, each with the highest number of entries to take."""
 
     @abstractmethod
     def _replay_again(self, position: Position) -> None:
@@ -93,10 +91,13 @@ class MultipleActiveDispatcher(ABC):
     def _distribute(
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
-        """Assign entries through `_give`; put the rest into `left` and the replay set. Return the messages assigned."""
+        """Assign entries through `_give`, and return the number of messages assigned.
+
+        The other entries go into `left` and the replay set.
+        """
 
     def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared counts pending entries by slot
-        """Do nothing. A subclass may note that an entry is no longer pending."""
+        """Note that an entry is no longer pending. Does nothing here."""
 
     # -- the interface `Dispatcher` ------------------------------------------------------------------------------
 
@@ -109,7 +110,6 @@ class MultipleActiveDispatcher(ABC):
         return None
 
     def run_due(self, now_ms: int) -> bool:
-        """Do nothing: only Failover waits for a time."""
         return False
 
     @property
@@ -129,7 +129,7 @@ class MultipleActiveDispatcher(ABC):
         return True
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Safe to repeat: a consumer that is already attached stays unchanged."""
+        """Add a consumer. Safe to repeat."""
         consumers = self.consumers
         check_attach(wanted, current=self.kind, consumers=len(consumers))
         if consumer in consumers:
@@ -187,7 +187,6 @@ class MultipleActiveDispatcher(ABC):
         return self._plan
 
     def _look_ahead_left(self) -> int:
-        """Return how many more entries may be read while others wait for a consumer that cannot take them."""
         limit = min(self._look_ahead * len(self.consumers), self._max_look_ahead)
         return limit - self._replay.bound_entries
 
@@ -202,7 +201,7 @@ class MultipleActiveDispatcher(ABC):
         self._plan = None
         self._now_ms = now_ms
         if plan.kind is ReadKind.REPLAY:
-            # Entries that were acked during the read are no longer in _reading.
+            # Entries that were acked during the read are no longer in `_reading`.
             entries = [entry for entry in entries if entry.position in self._reading]
         taken: dict[int, Assignment[E]] = {}
         left: list[E] = []
@@ -214,7 +213,7 @@ class MultipleActiveDispatcher(ABC):
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """Move the entries to the replay set, and count their redelivery.
 
-        Entries that are not pending at the consumer are ignored.
+        Ignores entries that are not pending at the consumer.
         """
         before = consumer.pending.messages
         taken = consumer.pending.pop_all() if positions is None else consumer.pending.pop(positions)
@@ -255,7 +254,7 @@ class MultipleActiveDispatcher(ABC):
         return delivered_ms
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
-        """Raise NotAllowed: Shared and Key_Shared subscriptions accept only individual acks."""
+        """Raise NotAllowed, because Shared and Key_Shared accept only individual acks."""
         raise NotAllowed(f"a {self.kind.name} subscription has no cumulative acks")
 
     def discard(self, position: Position) -> None:
@@ -290,7 +289,7 @@ class MultipleActiveDispatcher(ABC):
         self._counts.discard_through(mark_delete)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Change the limits on unacked messages; 0 = no limit. Blocks or unblocks consumers at once."""
+        """Change the limits on unacked messages. 0 = no limit. Blocks or unblocks consumers at once."""
         self.max_unacked = per_subscription
         if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):
             self._blocked = False
@@ -299,12 +298,12 @@ class MultipleActiveDispatcher(ABC):
         for consumer in self.consumers:
             consumer.limit_unacked(per_consumer)
 
-    # -- for the subclasses --------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------
 
     def _give(
         self, consumer: DispatchConsumer, entries: Sequence[E], messages: int, taken: dict[int, Assignment[E]]
     ) -> None:
-        """Assign entries to a consumer at which they are already recorded as pending, and spend its permits."""
+        """Assign entries that the caller has recorded as pending, and spend the consumer's permits."""
         known = taken.get(consumer.key)
         if known is None:
             taken[consumer.key] = Assignment(consumer=consumer, entries=list(entries))
@@ -331,7 +330,7 @@ class MultipleActiveDispatcher(ABC):
                 self._replay_again(position)
 
     def _forget_all(self) -> None:
-        """Forget all entries: the last consumer left or the first one joins, so reading restarts after mark-delete."""
+        """Forget all entries, because reading restarts after mark-delete when the first consumer joins."""
         self._plan = None
         self._reading = set()
         self._replay.clear()

@@ -1,4 +1,4 @@
-"""The entries pending at one consumer: delivered, not acked. Stored as ints, which the garbage collector skips."""
+"""The entries that are pending at one consumer: delivered but not acked."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ _MESSAGES_MASK: Final = (1 << _MESSAGES_BITS) - 1
 
 
 class PendingAcks:
-    """Entries by ledger. One int per entry packs the number of its unacked messages and the time of delivery."""
+    """Pending entries. They are stored as ints, because the garbage collector skips ints.
+
+    Each int packs the number of an entry's unacked messages and the time of its delivery.
+    """
 
     __slots__ = ("_ledgers", "entries", "messages")
 
     def __init__(self) -> None:
         self._ledgers: dict[int, dict[int, int]] = {}
         self.entries = 0
-        self.messages = 0  # unacked, over all entries
+        self.messages = 0  # unacked messages
 
     def __len__(self) -> int:
         return self.entries
@@ -29,18 +32,17 @@ class PendingAcks:
         return position[1] in self._ledgers.get(position[0], ())
 
     def __iter__(self) -> Iterator[Position]:
-        """Yield the positions, ascending."""
         for ledger_id in sorted(self._ledgers):
             for entry_id in sorted(self._ledgers[ledger_id]):
                 yield Position(ledger_id, entry_id)
 
     def get(self, position: Position) -> int:
-        """Return the number of an entry's unacked messages; 0 if it is not pending here."""
+        """Return the number of an entry's unacked messages, or 0 if the entry is not pending here."""
         ledger = self._ledgers.get(position[0])
         return ledger.get(position[1], 0) & _MESSAGES_MASK if ledger is not None else 0
 
     def delivered_ms(self, position: Position) -> int:
-        """Return when an entry was delivered, in Unix milliseconds; 0 if not pending here or not known."""
+        """Return the delivery time of an entry in Unix milliseconds, or 0 if unknown or not pending here."""
         ledger = self._ledgers.get(position[0])
         return ledger.get(position[1], 0) >> _MESSAGES_BITS if ledger is not None else 0
 
@@ -57,10 +59,9 @@ class PendingAcks:
         self.messages += messages
 
     def credit(self, position: Position, messages: int, completed: bool) -> tuple[int, int] | None:
-        """Count `messages` of an entry as acked, and remove the entry if `completed` or if none is left.
+        """Count `messages` of an entry as acked, and remove the entry if `completed` or if no message is left.
 
-        Returns the number of messages subtracted and when the entry was delivered, in Unix milliseconds (0 = not
-        known), or None if the entry is not pending here.
+        Returns the number of messages subtracted and the result of `delivered_ms`, or None if the entry is not pending.
         """
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
@@ -82,12 +83,12 @@ class PendingAcks:
         return unacked, packed >> _MESSAGES_BITS
 
     def remove(self, position: Position) -> int | None:
-        """Remove an entry and return the number of its unacked messages, or None if it is not pending here."""
+        """Remove an entry and return the number of its unacked messages, or None if the entry is not pending here."""
         taken = self.credit(position, 0, completed=True)
         return None if taken is None else taken[0]
 
     def pop(self, positions: Iterable[Position]) -> list[Position]:
-        """Remove those of `positions` that are pending here, and return them in order, each once."""
+        """Remove and return those of `positions` that are pending here, ascending."""
         return sorted(position for position in positions if self.remove(position) is not None)
 
     def pop_all(self) -> list[Position]:
@@ -98,7 +99,7 @@ class PendingAcks:
         return positions
 
     def pop_through(self, mark_delete: Position) -> int:
-        """Remove everything at or before `mark_delete` and return the number of unacked messages in it.
+        """Remove the entries at or before `mark_delete` and return their number of unacked messages.
 
         Linear, so call it only when the cursor is moved.
         """
@@ -118,7 +119,7 @@ class PendingAcks:
         return Position(ledger_id, min(self._ledgers[ledger_id]))
 
     def runs(self) -> Iterator[Range]:
-        """Yield runs of neighbouring entries (ledger_id, first, last), ascending."""
+        """Yield runs of neighbouring entries as (ledger_id, first, last), ascending."""
         for ledger_id in sorted(self._ledgers):
             first = last = -1
             for entry_id in sorted(self._ledgers[ledger_id]):
@@ -131,7 +132,7 @@ class PendingAcks:
             yield ledger_id, first, last
 
     def deliveries(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield runs of neighbours delivered at the same time (ledger_id, first, last, delivered_ms), ascending."""
+        """Yield runs of neighbours with the same delivery time as (ledger_id, first, last, delivered_ms), ascending."""
         for ledger_id in sorted(self._ledgers):
             entries = self._ledgers[ledger_id]
             first = last = delivered_ms = -1

@@ -1,4 +1,4 @@
-"""Count the permits of one consumer: how many messages may still be sent to it."""
+"""Count the messages that may still be sent to one consumer."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from broker.core.errors import InvalidFlow
 
 
 class Permits:
-    """Granted - spent = balance, at any time. The balance may go below zero by at most one batch."""
+    """Counts of messages. The balance is always granted minus spent. A batch may take the balance below zero."""
 
     __slots__ = ("aside", "balance", "granted", "spent")
 
     def __init__(self) -> None:
-        self.balance = 0  # messages
-        self.granted = 0  # messages since the consumer attached, without those set aside
-        self.aside = 0  # messages granted while the consumer is blocked; `grant_aside` adds them to `granted`
-        self.spent = 0  # messages charged since the consumer attached
+        self.balance = 0
+        self.granted = 0  # total since the consumer attached
+        self.aside = 0  # grants while the consumer is blocked; not yet in `granted`
+        self.spent = 0  # total since the consumer attached
 
     def grant(self, messages: int) -> None:
         """Grant permits. Raises InvalidFlow if `messages` is below 1."""
@@ -23,7 +23,7 @@ class Permits:
         self.balance += messages
 
     def set_aside(self, messages: int) -> None:
-        """Set a grant aside. Raises InvalidFlow if `messages` is below 1."""
+        """Keep a grant for `grant_aside`. Raises InvalidFlow if `messages` is below 1."""
         _check(messages)
         self.aside += messages
 

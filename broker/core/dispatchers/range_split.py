@@ -12,23 +12,19 @@ __all__ = ["RangeSplit"]
 
 
 class RangeSplit:
-    """A `SlotSelector` with one range per consumer.
-
-    When a consumer leaves, its range goes to the neighbour above or, if there is none, below.
-    """
+    """A `SlotSelector` with one range per consumer."""
 
     def __init__(self) -> None:
-        self._ends: list[int] = []  # the last slot of each range, ascending
-        self._owners: list[DispatchConsumer] = []  # in the order of `_ends`
+        self._ends: list[int] = []  # last slot of each range, ascending
+        self._owners: list[DispatchConsumer] = []  # same order as `_ends`
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """Return the owner of the slot, or None if there are no consumers."""
         return self._owners[bisect_left(self._ends, slot)] if self._ends else None
 
     def add(self, consumer: DispatchConsumer) -> None:
         """Give the first consumer every slot, and each later consumer half of the largest range.
 
-        Does nothing if the consumer has a range already. Raises ConsumerAssignFailed if every range is a single slot.
+        Safe to repeat. Raises ConsumerAssignFailed if every range is a single slot.
         """
         if consumer in self._owners:
             return
@@ -38,14 +34,14 @@ class RangeSplit:
         starts = [0, *(end + 1 for end in self._ends[:-1])]
         sizes = [end - start + 1 for start, end in zip(starts, self._ends, strict=True)]
         size = max(sizes)
-        at = sizes.index(size)  # the lowest of equally large ranges
+        at = sizes.index(size)
         if size < 2:
             raise ConsumerAssignFailed(f"each of the {SLOTS} hash slots has its own consumer; disconnect one")
         self._ends.insert(at, starts[at] + size // 2 - 1)
         self._owners.insert(at, consumer)
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """Give a consumer's range to a neighbour. Does nothing if the consumer has no range."""
+        """Give a consumer's range to the range above, or else to the range below. Safe to repeat."""
         if consumer not in self._owners:
             return
         at = self._owners.index(consumer)
@@ -57,7 +53,6 @@ class RangeSplit:
             self._ends, self._owners = [], []
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """Return the slots the consumer owns, ascending."""
         if consumer not in self._owners:
             return ()
         at = self._owners.index(consumer)

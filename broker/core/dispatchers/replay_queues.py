@@ -1,4 +1,4 @@
-"""The replay set. Entries that wait for the same consumer or slot are in one queue, so that a read can skip them."""
+"""The replay set, divided into queues. A read can skip a whole queue."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from broker.core.subscription.redelivery import ReplaySet
 
 __all__ = ["ANYBODY", "ReplayQueues"]
 
-ANYBODY: Final = 0  # the queue of entries that any consumer may get, or whose slot is not known yet
+ANYBODY: Final = 0  # queue of entries that any consumer may get, or whose slot is not known yet
 
 
 class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
-    All queues but ANYBODY are *bound*: their entries wait for one consumer (the queue's number is that consumer's key,
-    above 0) or for one slot (the number is -1 - slot). A dict maps each entry of a bound queue to that queue. It does
-    not have the entries in ANYBODY, to save memory: a million delayed messages that fall due together may be there.
+    Every queue except ANYBODY is *bound*: its entries wait for one consumer or for one slot. The queue's number is the
+    consumer's key or -1 - slot. `_where` leaves out the entries in ANYBODY to save memory, because a million delayed
+    messages may fall due together.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")
@@ -27,7 +27,7 @@ class ReplayQueues:
     def __init__(self) -> None:
         self._anybody = ReplaySet()
         self._bound: dict[int, ReplaySet] = {}
-        self._where: dict[int, int] = {}  # packed position → its bound queue
+        self._where: dict[int, int] = {}  # packed position → bound queue
 
     def __len__(self) -> int:
         return len(self._anybody) + len(self._where)
@@ -42,7 +42,7 @@ class ReplayQueues:
 
     @property
     def bound_entries(self) -> int:
-        """Number of positions that wait for one consumer or slot."""
+        """Number of positions in bound queues."""
         return len(self._where)
 
     def has(self, queue: int) -> bool:
@@ -50,7 +50,7 @@ class ReplayQueues:
         return queue in self._bound
 
     def add(self, position: Position, queue: int = ANYBODY) -> None:
-        """Add a position to `queue`, or move it there from another queue. Safe to repeat."""
+        """Add a position to `queue`, and remove it from any other queue. Safe to repeat."""
         key = packed(position)
         known = self._where.get(key)
         if known is not None and known != queue:
@@ -66,7 +66,7 @@ class ReplayQueues:
         members.add(position)
 
     def discard(self, position: Position) -> bool:
-        """Remove a position. Returns False if it was not in any queue."""
+        """Remove a position. Returns False if the position was in no queue."""
         if self._anybody.discard(position):
             return True
         key = packed(position)
@@ -76,9 +76,9 @@ class ReplayQueues:
         return True
 
     def pop_first(self, rooms: Iterable[tuple[int, int]], limit: int) -> list[Position]:
-        """Remove and return the lowest positions of these queues, at most `limit`, ascending.
+        """Remove and return the lowest positions of some queues, at most `limit`, ascending.
 
-        `rooms` has queues, each with the highest number of positions to take from it. O((queues + limit) log queues).
+        `rooms` has pairs of a queue and the most positions to take from the queue.
         """
         heads: list[tuple[Position, int, int]] = []
         for queue, room in rooms:
@@ -110,11 +110,11 @@ class ReplayQueues:
         return list(self._bound.get(queue, ()))
 
     def slot_queues(self) -> list[int]:
-        """Return the queues whose entries wait for a slot. None of them is empty."""
+        """Return the queues whose entries wait for a slot."""
         return [queue for queue in self._bound if queue < 0]
 
     def move(self, source: int, target: int) -> int:
-        """Move everything in a bound queue to another queue. Return how many positions it had."""
+        """Move everything in a bound queue to another queue. Return the number of positions."""
         moved = self.members(source)
         if source != target:
             for position in moved:
@@ -122,7 +122,7 @@ class ReplayQueues:
         return len(moved)
 
     def sort(self, queue_of: Callable[[Position], int]) -> None:
-        """Put each bound position into the queue that `queue_of` names.
+        """Put each position of a bound queue into the queue that `queue_of` returns.
 
         Linear, so call it only when the cursor is moved.
         """
@@ -140,7 +140,7 @@ class ReplayQueues:
                 self.discard(position)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         self._anybody.clear()
         self._bound.clear()
         self._where.clear()

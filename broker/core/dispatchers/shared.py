@@ -23,7 +23,7 @@ _MAX_PICK_ENTRIES: Final = 20  # entries that one consumer gets before the next 
 
 
 class _Level:
-    """The consumers of one priority, and the index of the next consumer to serve."""
+    """The consumers of one priority. `turn` is the index of the next consumer to serve."""
 
     __slots__ = ("consumers", "priority", "turn")
 
@@ -62,7 +62,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """The connected consumers, by priority, then in the order in which they attached."""
+        """The connected consumers, by priority, then by the order of attachment."""
         return self._consumers
 
     def _join(self, consumer: DispatchConsumer) -> None:
@@ -82,7 +82,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         if not level.consumers:
             self._levels.remove(level)
         self._list_consumers()
-        self._replay.move(consumer.key, ANYBODY)  # chunks that waited for this consumer
+        self._replay.move(consumer.key, ANYBODY)  # chunks may have waited for this consumer
 
     def _list_consumers(self) -> None:
         self._consumers = [consumer for level in self._levels for consumer in level.consumers]
@@ -110,7 +110,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _pick(self) -> DispatchConsumer | None:
-        """Return the next consumer in turn, from the best priority with an available one; None if there is none."""
+        """Return the next available consumer of the best possible priority, or None."""
         for level in self._levels:
             consumers = level.consumers
             size = len(consumers)
@@ -125,9 +125,9 @@ class SharedDispatcher(MultipleActiveDispatcher):
     def _assign_pick(
         self, consumer: DispatchConsumer, entries: Sequence[E], done: int, taken: dict[int, Assignment[E]]
     ) -> tuple[int, int]:
-        """Assign up to 20 entries, but no chunks, within permits and the unacked limit; the last batch may exceed them.
+        """Assign entries up to the next chunk. Return the index after them and their number of messages.
 
-        Returns the index after them and their number of messages.
+        The last batch may exceed the permits and the unacked limit.
         """
         room = consumer.permits.balance
         if consumer.max_unacked:
@@ -148,10 +148,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return at, charged
 
     def _assign_chunk(self, entry: E, uuid: str, taken: dict[int, Assignment[E]], left: list[E]) -> int:
-        """Assign a chunk of a large message, or let it wait. Later chunks go to the consumer that got the first one.
-
-        Returns the number of messages assigned.
-        """
+        """Assign a chunk of a large message, or let it wait. Return the number of messages assigned."""
         owner = self._chunks.get(uuid)
         consumer = owner or self._pick()
         if consumer is None or not consumer.available:

@@ -1,4 +1,4 @@
-"""Exclusive, and the base of Failover: one consumer gets everything in order, or only the hash ranges it asks for."""
+"""Exclusive, and the base of Failover: one consumer gets all entries in order."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from broker.core.subscription.types import SubscriptionType, check_attach
 
 
 class SingleActiveDispatcher:
-    """A dispatcher that sends to one consumer, without a pending set and without redelivery counts.
+    """A dispatcher that sends to one consumer, without pending acks and redelivery counts.
 
     A redelivery sends every unacked entry after mark-delete again, in order.
     """
 
     def __init__(self, *, max_read_entries: int = 100) -> None:
         self._active: DispatchConsumer | None = None
-        self._ranges: StickyRanges | None = None  # the ranges that the consumer asked for; None = everything
+        self._ranges: StickyRanges | None = None  # hash ranges that the consumer asked for; None = everything
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
-        # Last position sent since the last rewind. An ack beyond it belongs to a delivery before the rewind.
+        # Last position sent since the last rewind. An ack beyond this position belongs to an earlier delivery.
         self._sent_through = EARLIEST
-        self._times = DeliveryTimes()  # since the last rewind
+        self._times = DeliveryTimes()  # deliveries since the last rewind
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
@@ -53,7 +53,7 @@ class SingleActiveDispatcher:
 
     @property
     def blocked(self) -> bool:
-        """Always False: the limits on unacked messages apply to Shared and Key_Shared only."""
+        """Always False, because the limits on unacked messages apply to Shared and Key_Shared only."""
         return False
 
     @property
@@ -78,14 +78,13 @@ class SingleActiveDispatcher:
         return []
 
     def run_due(self, now_ms: int) -> bool:
-        """Do nothing: only Failover delays a switch of consumers."""
         return False
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
         consumer.flow(messages)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Do nothing: the limits on unacked messages do not apply here."""
+        """Do nothing: the limits apply to Shared and Key_Shared only."""
 
     def can_send(self) -> bool:
         return self._active is not None and self._active.permits.balance > 0 and self._active.writable
@@ -130,15 +129,15 @@ class SingleActiveDispatcher:
         return [Assignment(consumer=consumer, entries=taken)], left
 
     def _wants(self, entry: Deliverable) -> bool:
-        """Return whether the consumer asked for the entry's hash slot. Other entries are skipped and stay unacked."""
+        """Return whether the consumer asked for the entry's hash slot. Unwanted entries stay unacked."""
         if self._ranges is None:
             return True
         return self._ranges.select(entry.slot or slot_of_position(entry.position)) is not None
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Rewind, so that everything unacked is sent again. Ignores `positions`.
+        """Rewind, and send every unacked entry again. Ignores `positions`.
 
-        Returns False, without a rewind, for a consumer that is not active.
+        Returns False and changes nothing if the consumer is not active.
         """
         if consumer is not self._active:
             return False
@@ -146,14 +145,11 @@ class SingleActiveDispatcher:
         return True
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
-        """Return whether the position is at or before the last entry sent to this consumer.
-
-        The cursor knows whether the entry is acked.
-        """
+        """Return whether the position is at or before the last entry sent to this consumer. Ignores acks."""
         return consumer is self._active and position <= self._sent_through
 
     def is_pending(self, position: Position) -> bool:
-        """Return whether the position is at or before the last entry sent. Only the cursor knows about acks."""
+        """Return whether the position is at or before the last entry sent. Ignores acks."""
         return self._active is not None and position <= self._sent_through
 
     def acked(
@@ -172,24 +168,22 @@ class SingleActiveDispatcher:
         return self._times.acked_through(position, messages)
 
     def discard(self, position: Position) -> None:
-        """Do nothing: there is no record of single entries."""
+        """Do nothing: single entries are not recorded."""
 
     def postpone(self, position: Position) -> None:
-        """Do nothing: the dispatch loop itself stops at the entry, to keep the order."""
+        """Do nothing: the dispatch loop stops at the entry to keep the order."""
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Do nothing: this dispatcher keeps the order and has no replay set."""
+        """Do nothing: this dispatcher has no replay set."""
 
     def upcoming_replays(self, limit: int) -> list[Position]:
-        """Return nothing: this dispatcher has no replay set."""
         return []
 
     def redelivery_count(self, position: Position) -> int:
-        """Return 0: Exclusive and Failover do not count redeliveries."""
         return 0
 
     def moved(self, mark_delete: Position) -> None:
-        """Drop the current plan, and set the unacked count to 0 if mark-delete has reached the last entry sent.
+        """Drop the current plan. Set the unacked count to 0 if mark-delete has reached the last entry sent.
 
         Otherwise the count stays, because single entries are not recorded.
         """
@@ -207,10 +201,6 @@ class SingleActiveDispatcher:
 
 
 def _ranges_of(consumer: DispatchConsumer) -> StickyRanges | None:
-    """Return the consumer's hash ranges, or None if it reads everything.
-
-    Raises ConsumerAssignFailed if the ranges are not valid.
-    """
     policy = consumer.key_shared
     if not policy.sticky or not policy.ranges:
         return None

@@ -11,16 +11,19 @@ __all__ = ["SlotSelector"]
 
 
 class SlotSelector(Protocol):
-    """Each slot has at most one owner. Slots move only to a consumer that joins, or from one that leaves."""
+    """The owners of the slots. Each slot has at most one owner.
+
+    A join moves slots only to the new consumer. A leave moves only the slots of the leaving consumer.
+    """
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """Return the owner of the slot, or None if no consumer covers it."""
+        """Return the owner of the slot, or None."""
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """Add a consumer. Raises ConsumerAssignFailed, without a change, if it cannot have slots."""
+        """Add a consumer. Raises ConsumerAssignFailed, and changes nothing, if no slots can be assigned."""
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer. Does nothing if it was not added."""
+        """Remove a consumer. Safe to repeat."""
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
         """Return the slots the consumer owns, ascending."""

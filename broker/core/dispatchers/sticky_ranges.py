@@ -1,4 +1,4 @@
-"""STICKY: each consumer names its slots."""
+"""The slot selector of STICKY: each consumer names its slots."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ __all__ = ["StickyRanges"]
 
 
 class StickyRanges:
-    """A `SlotSelector` that uses the ranges in the consumers' policies. A slot in none of them has no owner."""
+    """A `SlotSelector` that uses the ranges in the consumers' policies. Slots outside these ranges have no owner."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._ranges: list[tuple[SlotRange, DispatchConsumer]] = []  # ascending
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """Return the owner of the slot, or None if no consumer named it."""
         at = bisect_right(self._firsts, slot) - 1
         if at < 0:
             return None
@@ -29,7 +28,7 @@ class StickyRanges:
     def add(self, consumer: DispatchConsumer) -> None:
         """Add a consumer's ranges, or replace them.
 
-        Raises ConsumerAssignFailed, without a change, if they are not valid or overlap another consumer's.
+        Raises ConsumerAssignFailed, and changes nothing, if a range is invalid or overlaps another consumer's range.
         """
         policy = consumer.key_shared
         policy.check()
@@ -46,11 +45,9 @@ class StickyRanges:
         self._arrange([*others, *((each, consumer) for each in policy.ranges)])
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer's ranges. Does nothing if it has none."""
         self._arrange(self._without(consumer))
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """Return the slots the consumer owns, ascending."""
         return tuple(each for each, owner in self._ranges if owner is consumer)
 
     def _without(self, consumer: DispatchConsumer) -> list[tuple[SlotRange, DispatchConsumer]]:

@@ -1,4 +1,4 @@
-"""The ledgers of a topic: runs of entries. Only the last one may be open for appending."""
+"""The ledgers of a topic. A ledger is a run of entries. Only the last ledger may be open for appends."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from broker.core.position import EARLIEST, Position
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerInfo:
-    """A snapshot of one ledger."""
+    """A snapshot of one ledger.
+
+    The counts before the ledger include trimmed entries. Times are Unix time.
+    """
 
     ledger_id: int
     entries: int = 0
-    entries_before: int = 0  # entries of the topic before this ledger, trimmed ones included
-    messages_before: int = 0  # messages of the topic before this ledger, trimmed ones included
-    bytes_before: int = 0  # bytes of the topic before this ledger, trimmed ones included
+    entries_before: int = 0
+    messages_before: int = 0
+    bytes_before: int = 0
     messages: int = 0
     size_bytes: int = 0
     sealed: bool = False
-    opened_ms: int = 0  # Unix time
-    first_append_ms: int = 0  # Unix time, 0 while empty
-    last_append_ms: int = 0  # Unix time, 0 if nothing was ever stored in it
+    opened_ms: int = 0
+    first_append_ms: int = 0  # 0 while the ledger is empty
+    last_append_ms: int = 0  # 0 if nothing was ever stored in the ledger
 
 
 class Ledger:
@@ -57,7 +60,7 @@ class Ledger:
         self.last_append_ms = info.last_append_ms
 
     def empty(self) -> None:
-        """Remove the entries of the ledger and count them as entries before it."""
+        """Remove the entries of the ledger, and count them as entries before the ledger."""
         self.entries_before += self.entries
         self.messages_before += self.messages
         self.bytes_before += self.size_bytes
@@ -80,10 +83,9 @@ class Ledger:
 
 
 class LedgerMap:
-    """The ledgers of one topic in order of id; shared by its cursors.
+    """The ledgers of one topic in order of id, shared by the topic's cursors.
 
-    "Stored" below means inside a known ledger. The end is the position after the entries of the last ledger. After a
-    ledger is added, `next_valid` of the old end is the start of the new ledger.
+    The end is the position after the entries of the last ledger.
     """
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:
@@ -114,7 +116,7 @@ class LedgerMap:
     def add(self, info: LedgerInfo) -> None:
         """Add a ledger at the end.
 
-        Raises ValueError if its id is not above the last ledger's id, or if that ledger is open.
+        Raises ValueError if the id is not above the last ledger's id, or if the last ledger is open.
         """
         if self._ledgers:
             last = self._ledgers[-1]
@@ -148,10 +150,10 @@ class LedgerMap:
         return ledger.info()
 
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
-        """Forget the oldest `count` ledgers, which were trimmed, and return them as they were.
+        """Forget the oldest `count` ledgers after trimming, and return them as they were.
 
-        Raises ValueError if one of them is open, or if there are fewer than `count`. If the topic's last ledger is
-        among them, it stays as an empty ledger, so that the topic's counts continue from it.
+        The topic's last ledger stays as an empty ledger, to keep the topic's counts.
+        Raises ValueError if one of the ledgers is open, or if there are fewer than `count`.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(
@@ -169,7 +171,7 @@ class LedgerMap:
 
     @property
     def total_messages(self) -> int:
-        """Messages since the topic began, trimmed ones included."""
+        """Messages since the topic began, including trimmed messages."""
         if not self._ledgers:
             return 0
         last = self._ledgers[-1]
@@ -177,7 +179,7 @@ class LedgerMap:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes since the topic began, trimmed ones included."""
+        """Bytes since the topic began, including trimmed bytes."""
         if not self._ledgers:
             return 0
         last = self._ledgers[-1]
@@ -185,7 +187,7 @@ class LedgerMap:
 
     @property
     def total_entries(self) -> int:
-        """Entries since the topic began, trimmed ones included."""
+        """Entries since the topic began, including trimmed entries."""
         if not self._ledgers:
             return 0
         last = self._ledgers[-1]
@@ -200,14 +202,17 @@ class LedgerMap:
         return self.next_after(EARLIEST)
 
     def last_position(self) -> Position:
-        """Return the last stored entry; if nothing is stored, (first ledger, -1), or EARLIEST without ledgers."""
+        """Return the last stored entry.
+
+        Without entries, return (first ledger, -1). Without ledgers, return EARLIEST.
+        """
         for ledger in reversed(self._ledgers):
             if ledger.entries:
                 return Position(ledger.ledger_id, ledger.entries - 1)
         return self._before_first()
 
     def end(self) -> Position:
-        """Return the end of the log; (0, 0) without ledgers."""
+        """Return the end, or (0, 0) without ledgers."""
         if not self._ledgers:
             return Position(0, 0)
         last = self._ledgers[-1]
@@ -229,7 +234,10 @@ class LedgerMap:
         return position if self.contains(position) else self.next_after(position)
 
     def previous_of(self, position: Position) -> Position:
-        """Return the last stored entry below `position`; if there is none, (first ledger, -1) or EARLIEST."""
+        """Return the last stored entry below `position`.
+
+        Without entries below, return (first ledger, -1). Without ledgers, return EARLIEST.
+        """
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id > 0 and ledger.entries:
@@ -240,7 +248,7 @@ class LedgerMap:
         return self._before_first()
 
     def floor(self, position: Position) -> Position:
-        """Return `position` if it is stored, else what `previous_of` returns."""
+        """Return `position` if it is stored, else the result of `previous_of`."""
         return position if self.contains(position) else self.previous_of(position)
 
     def following(self, ledger_id: int) -> Ledger | None:
@@ -249,7 +257,7 @@ class LedgerMap:
         return self._ledgers[at] if at < len(self._ledgers) else None
 
     def entries_through(self, position: Position) -> int:
-        """Return how many of the topic's entries were trimmed or are at or before `position`."""
+        """Return how many entries were trimmed or are at or before `position`."""
         ledger = self._by_id.get(position.ledger_id)
         if ledger is not None:
             return ledger.entries_before + max(0, min(position.entry_id + 1, ledger.entries))
@@ -257,11 +265,11 @@ class LedgerMap:
         return following.entries_before if following is not None else self.total_entries
 
     def entries_between(self, after: Position, through: Position) -> int:
-        """Return the number of stored entries in (after, through]; 0 if the range is empty."""
+        """Return the number of stored entries above `after`, up to and including `through`."""
         return max(0, self.entries_through(through) - self.entries_through(after))
 
     def spans(self, after: Position, through: Position) -> Iterator[tuple[int, int, int]]:
-        """Yield the stored entries in (after, through] as (ledger_id, first, last)."""
+        """Yield the stored entries above `after`, up to and including `through`, as (ledger_id, first, last)."""
         for ledger in self._ledgers[bisect_left(self._ids, after.ledger_id) :]:
             if ledger.ledger_id > through.ledger_id:
                 return

@@ -1,7 +1,7 @@
-"""Exact cumulative counts of messages and bytes by entry, for the parts of the log that are in use.
+"""Cumulative counts of messages and bytes for the entries that are in use.
 
-A chunk covers 32,768 entries of a ledger. It has two arrays of 64-bit counts that grow as entries are recorded; -1
-means "not known".
+A chunk covers 32,768 entries of a ledger. It has an array of message counts and an array of byte counts. In both
+arrays, -1 means "not known".
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from broker.core.position import Position
 CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
-# Entries to load around an unknown entry: a few ms of work, less than for a whole chunk.
+# Entries to load around an unknown entry. Loading a whole chunk takes longer.
 LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
-_FEW_RUNS: Final = 200  # runs of bits to sum one by one; if there are more, `compress` sums them in C
+# At most this many runs of bits are summed in Python. `compress` sums more runs in C.
+_FEW_RUNS: Final = 200
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
@@ -39,9 +40,9 @@ Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 
 
 class IndexMissing(Exception):
-    """Counts of these entries are not in memory. Nothing was changed: record the counts, then repeat the call.
+    """Counts of some entries are not in memory. Record the counts of `ranges`, then repeat the call.
 
-    The constructor raises ValueError if there is no range to load, because a repeated call would fail in the same way.
+    The call changed nothing. Raises ValueError without ranges, because a repeated call would fail again.
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -52,14 +53,14 @@ class IndexMissing(Exception):
 
 
 class MessageIndex:
-    """Counts for one topic, shared by its cursors. The ledger map has the counts at the borders of ledgers."""
+    """The cumulative counts of one topic, shared by the topic's cursors."""
 
     def __init__(self, ledgers: LedgerMap) -> None:
         self._ledgers = ledgers
         self._messages: dict[int, array[int]] = {}
         self._bytes: dict[int, array[int]] = {}
         self._newest = -1
-        self.loads = 0  # loads under way; while there are any, `evict` does nothing
+        self.loads = 0  # loads under way; during a load, `evict` does nothing
 
     def __len__(self) -> int:
         """Return the number of chunks in memory."""
@@ -72,7 +73,7 @@ class MessageIndex:
         cumulative_messages: Sequence[int],
         cumulative_bytes: Sequence[int],
     ) -> None:
-        """Store the counts of consecutive entries. Each count is the topic's total up to and including that entry.
+        """Store the counts of consecutive entries. Each count is the topic's total up to and including the entry.
 
         Safe to repeat. Raises ValueError if the two sequences differ in length.
         """
@@ -91,7 +92,7 @@ class MessageIndex:
             done += size
 
     def counts(self, ledger: Ledger, entry_id: int) -> tuple[int, int] | None:
-        """Return the (messages, bytes) of one stored entry, or None if they are not known."""
+        """Return the (messages, bytes) of one stored entry, or None if unknown."""
         key = ledger.ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
         at = entry_id & CHUNK_MASK
         try:
@@ -114,9 +115,9 @@ class MessageIndex:
         return through - before, size_bytes[at] - bytes_before
 
     def sum_of(self, ledger: Ledger, chunk: int, bits: int) -> tuple[int, int] | None:
-        """Return the (messages, bytes) of a chunk's entries whose bit in `bits` is 1, or None if they are not known.
+        """Return the (messages, bytes) of a chunk's entries whose bit in `bits` is 1, or None if unknown.
 
-        Takes about 1 ms if every second bit is set, microseconds if the bits form few runs.
+        Takes about 1 ms if every second bit is set, and microseconds if the bits form few runs.
         """
         key = ledger.ledger_id << LEDGER_SHIFT | chunk
         counts, sizes = self._messages.get(key), self._bytes.get(key)
@@ -140,7 +141,6 @@ class MessageIndex:
         return sum(compress(counts, at_ends)) - sum(compress(counts, at_befores)) - before[0], size_bytes
 
     def _before_chunk(self, ledger: Ledger, chunk: int) -> tuple[int, int] | None:
-        """Return the topic's counts before the chunk's first entry, or None if they are not known."""
         if not chunk:
             return ledger.messages_before, ledger.bytes_before
         key = (ledger.ledger_id << LEDGER_SHIFT | chunk) - 1
@@ -150,7 +150,7 @@ class MessageIndex:
         return counts[CHUNK_MASK], self._bytes[key][CHUNK_MASK]
 
     def messages_in(self, position: Position) -> int | None:
-        """Return the number of messages in one entry, or None if it is not stored or its count is not known."""
+        """Return the number of messages in one entry, or None if unknown or not stored."""
         if not self._ledgers.contains(position):
             return None
         ledger = self._ledgers.get(position.ledger_id)
@@ -158,7 +158,7 @@ class MessageIndex:
         return counts[0] if counts is not None else None
 
     def require_messages_in(self, position: Position) -> int:
-        """Return the number of messages in one entry; 0 if it is not stored. Raises IndexMissing if unknown."""
+        """Return the number of messages in one entry, or 0 if not stored. Raises IndexMissing if unknown."""
         messages = self.messages_in(position)
         if messages is None:
             if not self._ledgers.contains(position):
@@ -167,17 +167,17 @@ class MessageIndex:
         return messages
 
     def messages_through(self, position: Position) -> int | None:
-        """Return the messages that were trimmed or are at or before `position`, or None if they are not known."""
+        """Return the messages that were trimmed or are at or before `position`, or None if unknown."""
         through = self.through(position)
         return through[0] if through is not None else None
 
     def bytes_through(self, position: Position) -> int | None:
-        """Return the bytes that were trimmed or are at or before `position`, or None if they are not known."""
+        """Return the bytes that were trimmed or are at or before `position`, or None if unknown."""
         through = self.through(position)
         return through[1] if through is not None else None
 
     def through(self, position: Position) -> tuple[int, int] | None:
-        """Return the (messages, bytes) that were trimmed or are at or before `position`; None if they are not known."""
+        """Return the (messages, bytes) that were trimmed or are at or before `position`, or None if unknown."""
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
         if ledger is None:
@@ -197,7 +197,7 @@ class MessageIndex:
         return messages[at], self._bytes[key][at]
 
     def unknown(self, position: Position) -> list[Range]:
-        """Return the ranges to load around a stored `position`, so that `through` and `counts` can answer."""
+        """Return the ranges to load around a stored `position`."""
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
             return []
@@ -206,7 +206,7 @@ class MessageIndex:
         return [(ledger.ledger_id, low, high) for low, high in self.missing(ledger.ledger_id, first, last)]
 
     def missing(self, ledger_id: int, low: int, high: int) -> list[tuple[int, int]]:
-        """Return ranges (first, last) that cover the unknown entries in low..high, and perhaps some known entries."""
+        """Return ranges (first, last) that cover the unknown entries in low..high and perhaps some known entries."""
         ranges: list[tuple[int, int]] = []
         for chunk in range(low >> CHUNK_SHIFT, (high >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
@@ -246,8 +246,8 @@ class MessageIndex:
     def evict(self, keep_from: Position, max_chunks: int) -> int:
         """Evict the chunks that end before `keep_from`, then the least recently recorded ones, down to `max_chunks`.
 
-        Returns the number of evicted chunks. The most recently recorded chunk stays. During a load all chunks stay. If
-        they did not, a cursor move that needs more than `max_chunks` would load them again and again.
+        Returns the number of evicted chunks. The most recently recorded chunk stays. During a load every chunk stays,
+        because a cursor move may need more than `max_chunks`.
         """
         if self.loads:
             return 0
@@ -262,7 +262,7 @@ class MessageIndex:
         return len(doomed)
 
     def forget_before(self, ledger_id: int) -> None:
-        """Evict every chunk of the ledgers below `ledger_id`, which were trimmed."""
+        """Evict every chunk of the ledgers below `ledger_id`."""
         floor = chunk_key(ledger_id, 0)
         for key in [key for key in self._messages if key < floor]:
             del self._messages[key], self._bytes[key]
@@ -270,7 +270,7 @@ class MessageIndex:
             self._newest = -1
 
     def _refresh(self, key: int) -> None:
-        """Make `key` the most recently recorded chunk. The order of the dict is the order of eviction."""
+        # The order of the dict is the order of eviction.
         self._messages[key] = self._messages.pop(key, array("q"))
         self._bytes[key] = self._bytes.pop(key, array("q"))
         self._newest = key
@@ -283,7 +283,7 @@ def _store(counts: array[int], at: int, values: Sequence[int]) -> None:
 
 
 def _unknown(counts: array[int] | None, first: int, last: int) -> tuple[int, int] | None:
-    """Return the first and last unknown slot in first..last of one chunk, or None if all are known."""
+    """Return the lowest and highest unknown index in first..last of one chunk, or None."""
     if counts is None:
         return first, last
     known = min(last + 1, len(counts))
@@ -303,14 +303,13 @@ def _unknown(counts: array[int] | None, first: int, last: int) -> tuple[int, int
 
 
 def _selectors(bits: int, high: int) -> bytes:
-    """Return one byte, 0 or 1, for each slot up to `high`."""
     return format(bits, f"0{high + 1}b")[::-1].encode().translate(_AS_SELECTORS)
 
 
 def _sum_runs(
     counts: array[int], sizes: array[int], before: tuple[int, int], starts: int, ends: int
 ) -> tuple[int, int] | None:
-    """Return sums over the runs with these first and last slots, or None if a count at a border is not known."""
+    """Return the sums over runs, or None if unknown. The bits in `starts` and `ends` are the borders of the runs."""
     messages = size_bytes = 0
     while starts:
         first = (starts & -starts).bit_length() - 1

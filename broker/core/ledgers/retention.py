@@ -1,4 +1,4 @@
-"""Decide which ledgers of a topic can be trimmed: whole ledgers, oldest first, up to the first that must stay."""
+"""Decide which ledgers of a topic can be trimmed, oldest first."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["Retention", "TrimLimits", "trimmable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The limits within which a topic keeps acked entries; -1 = no limit, 0 = keep none."""
+    """The limits within which a topic keeps acked entries. -1 = no limit, 0 = keep none."""
 
     time_ms: int  # age of a ledger's youngest entry
-    size_bytes: int  # of the whole topic, including unacked entries
+    size_bytes: int  # size of the whole topic, including unacked entries
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
-        """Return whether retention allows trimming this ledger, the oldest that is left.
+        """Return whether retention allows trimming the oldest remaining ledger.
 
-        `kept_bytes` is the size of this ledger and all later ones together.
+        `kept_bytes` is the total size of the remaining ledgers.
         """
         if not ledger.entries:
             return True
@@ -29,18 +29,18 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """The limits on trimming a topic. Entries are counted since the topic began, trimmed ones included."""
+    """The limits on trimming a topic. Counts include trimmed entries. None = no limit."""
 
-    # Entries before the first that a durable subscription, compaction or deduplication still needs; None = no limit.
+    # Number of entries before the first entry that a durable subscription, compaction or deduplication needs.
     acked_entries: int | None
-    pinned_entries: int | None = None  # entries before the first that undo or bookmarks need; None = no pin
-    pinned_bytes: int = -1  # pinned entries are trimmed while the topic is larger than this; -1 = no limit
+    pinned_entries: int | None = None  # number of entries before the first entry that undo or bookmarks need
+    pinned_bytes: int = -1  # a larger topic ignores the pins; -1 = no limit
 
 
 def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: TrimLimits, now_ms: int) -> int:
     """Return how many of the oldest ledgers can be trimmed. The open ledger stays.
 
-    When the topic's last ledger is trimmed, it stays as an empty ledger and is not counted again.
+    The topic's last ledger is not counted if it is empty, because trimming leaves it in place.
     """
     kept_bytes = sum(ledger.size_bytes for ledger in ledgers)
     for count, ledger in enumerate(ledgers):

@@ -1,4 +1,4 @@
-"""Rollover: decide when a ledger is full, so that the next append needs a new one."""
+"""Decide when the next append needs a new ledger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["RolloverPolicy", "must_roll"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloverPolicy:
-    """The limits at which an open ledger is full; None = no limit."""
+    """The limits at which an open ledger is full. None = no limit."""
 
     max_entries: int | None
     max_bytes: int | None
@@ -20,7 +20,7 @@ class RolloverPolicy:
 
 
 def must_roll(info: LedgerInfo, policy: RolloverPolicy, now_ms: int) -> bool:
-    """Return whether a ledger is full. An empty ledger never is."""
+    """Return whether a ledger is full. An empty ledger is never full."""
     if not info.entries:
         return False
     age_ms = now_ms - info.opened_ms

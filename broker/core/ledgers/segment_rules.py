@@ -1,4 +1,7 @@
-"""Decide when to close a segment (two tables of entries), and which one to empty by copying out its ledgers."""
+"""Decide when to close a segment, and which segment to empty by copying its ledgers.
+
+A segment is two tables of entries.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,27 @@ from dataclasses import dataclass
 
 __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
-MAX_SEGMENTS = 64  # with more segments, PostgreSQL takes a long time to plan each query over the views
-_CROWDED = 48  # from this many segments on, segments grow larger, and copying may free less
-_DOUBLES_EVERY = 4  # beyond `_CROWDED`, this many more segments double the limits once more
-_MOSTLY_DEAD = 4  # usually, copying one byte must free at least three
+# If there are more segments, PostgreSQL takes a long time to plan each query over the views.
+MAX_SEGMENTS = 64
+# From this number of segments on, segments grow larger, and copying may free less.
+_CROWDED = 48
+_DOUBLES_EVERY = 4  # segments beyond `_CROWDED` that double the limits again
+_MOSTLY_DEAD = 4  # copying one byte must free at least three bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentUse:
-    """A closed segment, and how much of it is still in use."""
+    """A closed segment and its use."""
 
     segment_id: int
-    size_bytes: int  # of its tables and their indexes
+    size_bytes: int  # size of tables and indexes
     ledgers: int
-    open_ledgers: int  # among `ledgers`; their bytes are unknown until they are sealed
-    live_bytes: int  # about the size of the sealed ledgers' rows
+    open_ledgers: int  # ledgers whose bytes are unknown until they are sealed
+    live_bytes: int  # approximate size of the sealed ledgers' rows
 
 
 def closing_factor(segments: int) -> int:
-    """Return the factor by which this many segments raise the usual limits of size and age; 0 = close no segment."""
+    """Return the factor for the usual limits of size and age. 0 = close no segment."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:
@@ -34,10 +39,10 @@ def closing_factor(segments: int) -> int:
 
 
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
-    """Return the segment whose ledgers to copy out next, or None. A segment with an open ledger has to wait.
+    """Return the segment to empty next, or None. A segment with an open ledger has to wait.
 
-    At least three quarters of the segment must be dead, which means no longer needed. If no segment qualifies and there
-    are many segments, return the one with the least to copy, if at least half of it is dead.
+    At least three quarters of the segment's bytes must be dead. If no segment qualifies and there are many segments,
+    return the segment with the least to copy, if half of its bytes are dead.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(
