@@ -1,7 +1,4 @@
-"""Requests that are parked until a message arrives or their time is over.
-
-The caller answers the requests that a method removes and returns.
-"""
+"""Requests that are parked until a message arrives or their time is over."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ Matches: TypeAlias = Callable[[Properties], bool]
 
 
 class QueueKey(NamedTuple):
-    """One queue of a topic. A string would be ambiguous, because a topic's name may contain any separator."""
+    """One queue of a topic."""
 
     topic: str  # Full name without the partition
     queue: int  # Partition, or -1 if the topic has no partitions
@@ -35,8 +32,8 @@ class ParkedRequest:
     key: QueueKey
     offset: int  # Offset of the first wanted message
     parked_ms: int
-    park_ms: int  # Longest time that the request may wait
-    matches: Matches | None  # Test of a message's properties. None matches any message.
+    park_ms: int
+    matches: Matches | None  # None matches any message
 
     @property
     def due_ms(self) -> int:
@@ -51,7 +48,7 @@ class ParkedRequests(Generic[H]):
     """All parked requests of one process."""
 
     def __init__(self) -> None:
-        self._queues: dict[QueueKey, dict[H, None]] = {}  # Oldest request of each queue first
+        self._queues: dict[QueueKey, dict[H, None]] = {}
         self._due: TimingWheel[H] = TimingWheel(tick_ms=_TICK_MS)
         self._last_full_check_ms = 0
 
@@ -68,8 +65,7 @@ class ParkedRequests(Generic[H]):
     def park(self, parked: H) -> int:
         """Park a request and return when to call `check`.
 
-        Look for messages just before this call, and do not await in between. Otherwise a message could arrive
-        unnoticed.
+        Do not await between looking for messages and this call. Otherwise a message could arrive unnoticed.
         """
         if not self._queues:  # Nothing was parked, so no notification was missed
             self._last_full_check_ms = parked.parked_ms
@@ -78,7 +74,7 @@ class ParkedRequests(Generic[H]):
         return min(parked.due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
     def discard(self, parked: H) -> bool:
-        """Remove the request of a client that is gone. Returns False if the request was removed earlier."""
+        """Remove a request. Returns False if the request was removed earlier."""
         if not self._due.cancel(parked):
             return False
         self._remove(parked)
@@ -95,9 +91,8 @@ class ParkedRequests(Generic[H]):
     ) -> list[H]:
         """Remove and return the requests of one queue that have a new message, or whose time is over.
 
-        `newest_again` reads the end of the queue again if `newest_offset` is not beyond a request's offset.
-        `arrived(offset)` returns the properties of the messages from that offset on. Without `arrived`, every filter
-        matches.
+        `newest_again` reads the end of the queue again. `arrived` returns the properties of the messages from an offset
+        on. Without `arrived`, every filter matches.
         """
         waiting = self._queues.pop(key, {})  # Another call must not answer the same requests
         ready: list[H] = []
@@ -130,8 +125,8 @@ class ParkedRequests(Generic[H]):
     ) -> list[H]:
         """Remove and return the requests whose time is over.
 
-        Every 5 s, also remove and return the requests whose queue has newer messages. If `newest_of` fails for a queue,
-        this method calls `on_error` and continues with the other queues.
+        Every 5 s, also remove and return the requests whose queue has newer messages. Calls `on_error` if `newest_of`
+        fails.
         """
         ready = self.pop_due(now_ms)
         if now_ms - self._last_full_check_ms < FULL_CHECK_MS:
@@ -147,7 +142,7 @@ class ParkedRequests(Generic[H]):
         return ready
 
     def next_check_ms(self) -> int | None:
-        """Return when to call `check` again, or None while nothing is parked."""
+        """Return when to call `check` again, or None."""
         due_ms = self._due.next_due_ms()
         return None if due_ms is None else min(due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 

@@ -1,9 +1,8 @@
 """Share the time of one event loop among connections, by deficit round robin.
 
-In each turn, all connections together may work for a limited time, and each connection for a part of that time. A
-connection that has used its part waits in line for a later turn. The line gets about half of a turn, because an idle
-connection with new data must not queue behind busy connections. A connection that works longer than its part is in
-debt, and its next parts pay the debt.
+Each turn limits the working time of all connections together and of each connection. A connection that has used its
+part waits in line. The line gets about half of a turn, because an idle connection with new data must not queue behind
+busy connections.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ __all__ = ["FairTurns", "Share"]
 
 
 class Share:
-    """The account of one connection. Only `FairTurns` changes the account."""
+    """The account of one connection."""
 
     __slots__ = ("credit_ns", "is_granted", "is_waiting", "last_turn")
 
     def __init__(self) -> None:
-        self.credit_ns = 0  # Working time that is left. A debt is negative.
+        self.credit_ns = 0  # Working time that is left. A negative number is a debt.
         self.is_waiting = False
         self.is_granted = False  # The connection has left the line but has not begun to work
         self.last_turn = -1
 
 
 class FairTurns:
-    """The waiting connections, and the time that is left of the current turn."""
+    """The waiting connections, and the rest of the current turn."""
 
     def __init__(self, *, part_ns: int, turn_ns: int) -> None:
         if part_ns < 1 or turn_ns < 1:
@@ -61,7 +60,7 @@ class FairTurns:
             if share.credit_ns <= 0:
                 share.credit_ns += self._part_ns
             if share.credit_ns <= 0:
-                self._line[share] = None  # The connection is still in debt
+                self._line[share] = None
                 continue
             share.is_waiting, share.is_granted = False, True
             share.last_turn = self._turn
@@ -90,7 +89,7 @@ class FairTurns:
         self._left_ns -= time_ns
 
     def may_go_on(self, share: Share) -> bool:
-        """Return whether a working connection may do more in this turn. If not, call `wait`."""
+        """Return whether a working connection may do more in this turn."""
         return share.credit_ns > 0 and self._left_ns > 0
 
     def wait(self, share: Share) -> None:
@@ -106,7 +105,7 @@ class FairTurns:
             self._line.move_to_end(share, last=False)
 
     def leave(self, share: Share) -> None:
-        """Take a closed connection out of the line. Safe to repeat."""
+        """Remove a connection. Safe to repeat."""
         share.is_granted = False
         if share.is_waiting:
             share.is_waiting = False

@@ -7,16 +7,12 @@ from typing import Final
 
 __all__ = ["TokenBucket", "TokenBuckets"]
 
-_LOOKED_AT: Final = 3  # Old buckets to check when a new bucket is made
+_LOOKED_AT: Final = 3
 _SET_BACK_MS: Final = 1000  # A larger step back in time means that the clock was set back
 
 
 class TokenBucket:
-    """A bucket that refills at `rate` units per second.
-
-    `take` may take more units than the bucket holds, because a single message may be larger than the limit. Refills pay
-    this debt first.
-    """
+    """A bucket that refills at `rate` units per second."""
 
     __slots__ = ("_at_ms", "_thousandths", "rate")
 
@@ -28,12 +24,12 @@ class TokenBucket:
         self._at_ms = now_ms
 
     def available(self, now_ms: int) -> int:
-        """Return the whole units that may be taken now. A debt is negative."""
+        """Return the whole units that may be taken now. A negative number is a debt."""
         self._refill(now_ms)
         return self._thousandths // 1000
 
     def take(self, units: int, now_ms: int) -> None:
-        """Take `units`, even if the bucket holds fewer."""
+        """Take `units`, even if the bucket holds fewer. A single message may be larger than the limit."""
         self._refill(now_ms)
         self._thousandths -= 1000 * units
 
@@ -51,7 +47,7 @@ class TokenBucket:
 
 
 class TokenBuckets:
-    """One token bucket for each key. Full buckets are removed, because a full bucket equals a new bucket."""
+    """One token bucket for each key. Full buckets are removed."""
 
     __slots__ = ("_buckets", "rate")
 
@@ -63,7 +59,7 @@ class TokenBuckets:
         return len(self._buckets)
 
     def of(self, key: str, now_ms: int) -> TokenBucket:
-        """Return the bucket of a key. Use the bucket immediately, because a later call may remove it."""
+        """Return the bucket of a key. A later call may remove the bucket."""
         bucket = self._buckets.get(key)
         if bucket is None:
             self._forget_some(now_ms)
@@ -71,7 +67,7 @@ class TokenBuckets:
         return bucket
 
     def _forget_some(self, now_ms: int) -> None:
-        # Checking one bucket for each new key would not shrink the table. Checking all would take too long.
+        # Checking one bucket per new key would not shrink the table. Checking all buckets would take too long.
         for _ in range(min(_LOOKED_AT, len(self._buckets))):
             key, bucket = self._buckets.popitem(last=False)
             if bucket.available(now_ms) < self.rate:

@@ -1,4 +1,4 @@
-"""The description of one policy, and how people write its values."""
+"""One policy and the values that it accepts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 
 
 class PolicyInvalid(BrokerError):
-    """A policy does not exist, cannot be set on this level, or has a bad value."""
+    """A policy or its value is not valid."""
 
     code = "MetadataError"
 
@@ -45,11 +45,11 @@ class PolicyUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyField:
-    """The values that one policy accepts, and the levels at which it may be set."""
+    """The definition of one policy."""
 
     name: str
     kind: type[bool | int | StrEnum]
-    says: str  # Explanation of the policy for people
+    says: str  # Explanation for people
     unit: PolicyUnit
     least: int
     most: int
@@ -58,7 +58,7 @@ class PolicyField:
 
     @property
     def takes(self) -> str:
-        """The accepted values in words, for error messages and help texts."""
+        """The accepted values in words."""
         if self.kind is bool:
             return "true or false"
         if issubclass(self.kind, StrEnum):
@@ -72,7 +72,7 @@ class PolicyField:
         return f"{what} from {self.least} to {self.most}{words}"
 
     def check(self, value: object) -> PolicyValue:
-        """Return the value in its stored form. Raises PolicyInvalid if the policy does not accept the value."""
+        """Return the value. Raises PolicyInvalid if the policy does not accept the value."""
         if self.kind is bool:
             if isinstance(value, bool):
                 return value
@@ -84,7 +84,7 @@ class PolicyField:
         raise PolicyInvalid(f"policy {self.name} is {value!r}: it takes {self.takes}")
 
     def parse(self, text: str) -> PolicyValue:
-        """Return the value that `text` stands for. Raises PolicyInvalid if the policy does not accept the value."""
+        """Read a value that a person wrote. Raises PolicyInvalid if the policy does not accept the value."""
         text = text.strip()
         if self.kind is bool:
             return self.check({"true": True, "false": False}.get(text.lower(), text))
@@ -108,7 +108,7 @@ class PolicyField:
         return str(value)
 
     def _number(self, text: str) -> int | str:
-        """Return the number that `text` stands for, or `text` itself if it is not a number."""
+        """Return the number, or `text` itself if it is not a number."""
         text = text.replace(_NARROW_SPACE, "")
         named = {word: value for value, word in self.named.items()}
         if (value := named.get(text.lower())) is not None:

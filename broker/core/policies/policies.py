@@ -45,9 +45,8 @@ _MIB: Final = 1024 * 1024
 class BacklogQuotaPolicy(StrEnum):
     """The consequence of a backlog above its quota."""
 
-    PRODUCER_REQUEST_HOLD = "producer_request_hold"  # Producers wait until the backlog is within the quota
-    PRODUCER_EXCEPTION = "producer_exception"  # Producers get an error
-    # The slowest subscription loses its oldest messages.
+    PRODUCER_REQUEST_HOLD = "producer_request_hold"
+    PRODUCER_EXCEPTION = "producer_exception"
     CONSUMER_BACKLOG_EVICTION = "consumer_backlog_eviction"
 
 
@@ -70,7 +69,7 @@ class SchemaCompatibility(StrEnum):
     """Rules for the next schema of a topic. The names are Pulsar's."""
 
     UNDEFINED = "UNDEFINED"  # Same as FULL
-    AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # No schema may follow the first schema
+    AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"
     ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
     ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
     BACKWARD = "BACKWARD"
@@ -237,7 +236,7 @@ class Policies:
     schema_validation_enforced: bool = _policy(
         False, "true: a producer without a schema is refused on a topic that has one"
     )
-    # Limits on clients, and objects that a connection creates
+    # Limits and automatic creation
     max_producers: int = _policy(0, "most producers of a topic", named=_NO_LIMIT)
     max_consumers: int = _policy(0, "most consumers of a topic, over its subscriptions", named=_NO_LIMIT)
     max_consumers_per_subscription: int = _policy(0, "most consumers of one subscription", named=_NO_LIMIT)
@@ -302,7 +301,7 @@ def valid_part(
 
 
 def merged(base: Policies, *documents: Mapping[str, PolicyValue]) -> Policies:
-    """Return `base` with the policies of checked documents. Later documents override earlier documents."""
+    """Return `base` with the policies of checked documents. Later documents win."""
     values: dict[str, Any] = {}
     for document in documents:
         values.update(document)

@@ -10,14 +10,14 @@ from broker.core.errors import ProducerBusy, ProducerFenced
 
 __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoch"]
 
-OUTBOX_PRODUCER: Final = "vela-outbox"  # Producer of the outbox's messages; clients may not use the name
+OUTBOX_PRODUCER: Final = "vela-outbox"  # Clients may not use this name
 
 _HIGHEST_EPOCH: Final = 2**63 - 1  # Highest epoch that PostgreSQL can store
 _EPOCH_AFTER_HIGHEST: Final = 2**62  # A count from 0 never gets near this epoch
 
 
 class AccessMode(Enum):
-    """The way in which a producer shares its topic. The values are Pulsar's names."""
+    """Pulsar's access modes of producers."""
 
     SHARED = "Shared"
     EXCLUSIVE = "Exclusive"
@@ -26,12 +26,12 @@ class AccessMode(Enum):
 
 
 class Admission(Enum):
-    """The way in which a producer is admitted to a topic."""
+    """The decision about a new producer."""
 
     JOIN = "join"
     ALONE = "alone"
     WAIT = "wait"
-    TAKE_OVER = "take over"  # All other producers are fenced, including waiting producers
+    TAKE_OVER = "take over"  # All other producers are fenced
 
 
 def admission(
@@ -47,12 +47,12 @@ def admission(
     """Decide how to admit a producer.
 
     `exclusive` is the name of the producer that has the topic to itself or is about to get the topic. `waiting` is the
-    number of producers that wait for exclusive access. `topic_epoch` changes with each new exclusive producer.
-    `known_epoch` is the topic's epoch at the client's last connection.
+    number of producers that wait for exclusive access. `known_epoch` is the topic's epoch at the client's last
+    connection.
 
     Raises ProducerBusy if a Shared producer finds a producer that has exclusive access or waits for exclusive access.
     Raises ProducerFenced if an Exclusive producer finds any other producer. Also raises ProducerFenced if a producer
-    would get the topic to itself but its `known_epoch` is outdated.
+    would get the topic to itself but `known_epoch` is outdated.
     """
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:

@@ -31,7 +31,7 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """The latest sequence ids of one producer name. -1 means that there is none."""
+    """The latest sequence ids of one producer name. -1 means none."""
 
     highest: int = -1  # Highest sequence id of a complete message
     chunk_sequence: int = -1  # Sequence id of the latest chunked message
@@ -40,8 +40,7 @@ class Progress:
     def covers(self, mark: Mark) -> bool:
         """Return whether all messages of an entry are duplicates.
 
-        Pulsar compares only the first message of a batch. If that message is old, Pulsar also discards the new
-        messages.
+        Pulsar compares only the first message of a batch, and may discard new messages.
         """
         if mark.highest <= self.highest:
             return True
@@ -68,7 +67,7 @@ class DuplicateFilter:
     def __init__(self) -> None:
         self._pushed: dict[str, Progress] = {}
         self._stored: dict[str, Progress] = {}
-        self._in_flight: dict[str, int] = {}  # Number of pushed entries that are not stored yet
+        self._in_flight: dict[str, int] = {}  # Pushed entries that are not stored yet
 
     def admit(self, name: str, mark: Mark) -> Verdict:
         """Return whether a send is new, and record a new send as pushed."""
@@ -82,7 +81,7 @@ class DuplicateFilter:
         return Verdict.NEW
 
     def stored(self, name: str, mark: Mark) -> None:
-        """Record an entry that is durable now or was found in the log."""
+        """Record a stored entry."""
         stored = self._stored.get(name)
         if stored is None:
             stored = self._stored[name] = Progress()
@@ -109,14 +108,14 @@ class DuplicateFilter:
         return self._stored.get(name, _NOTHING).highest
 
     def restore(self, name: str, progress: Progress) -> None:
-        """Take over the progress that an earlier owner of the topic stored."""
+        """Take over the progress that an earlier owner stored."""
         self._stored[name] = progress
         self._pushed[name] = progress.copy()
 
     def forget_pushed(self) -> None:
         """Forget the pushed entries that are not stored, because clients may send them again.
 
-        Call this method only when none of these entries is being stored any more.
+        Call this method only when no entry is being stored.
         """
         self._in_flight.clear()
         self._pushed = {name: each.copy() for name, each in self._stored.items()}
@@ -127,11 +126,11 @@ class DuplicateFilter:
             table.pop(name, None)
 
     def names(self) -> list[str]:
-        """Return the names of all producers with stored entries."""
+        """Return the producer names with stored entries."""
         return list(self._stored)
 
     def progress(self, name: str) -> Progress | None:
-        """Return the progress of a name's stored entries, or None."""
+        """Return the progress of a name's stored entries."""
         return self._stored.get(name)
 
 

@@ -30,7 +30,7 @@ _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
 
 class Definition:
-    """A parsed definition. `named` has each named type under its full and its short name."""
+    """A parsed definition. `named` has each type under its full and its short name."""
 
     __slots__ = ("named", "root")
 
@@ -58,7 +58,7 @@ def parse(data: bytes) -> Definition:
 
 
 def why_unreadable(reader: Definition, writer: Definition) -> str | None:
-    """Return the reason why `reader` cannot read data of `writer`, or None."""
+    """Return why `reader` cannot read data of `writer`, or None."""
     try:
         return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
     except RecursionError:  # Hundreds of records may each contain the next record by name
@@ -75,7 +75,7 @@ def _kind(schema: AvroType) -> str:
 
 
 def _inner(schema: AvroType) -> AvroType:
-    """Unwrap types such as {"type": {"type": "map"}} and {"type": "a.defined.Name"}."""
+    """Unwrap types that only wrap another type."""
     while isinstance(schema, Mapping):
         kind = schema.get("type")
         if not isinstance(kind, Mapping | list) and (kind in _PRIMITIVES or kind in _COMPLEX):
@@ -85,7 +85,7 @@ def _inner(schema: AvroType) -> AvroType:
 
 
 def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
-    """Return the full name of a type, and the namespace that applies inside the type."""
+    """Return a type's full name, and the namespace inside the type."""
     name = str(schema["name"])
     if "." in name:
         return name, name.rpartition(".")[0]
@@ -94,11 +94,11 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 
 def _collect(definition: Definition, schema: AvroType, namespace: str, depth: int) -> AvroType:
-    """Add the named types to the definition and return the schema with full names. May change the schema in place."""
+    """Return the schema with full names, and register its types. May change the schema in place."""
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")
     if isinstance(schema, str):
-        # For a short name, the enclosing namespace has precedence.
+        # The enclosing namespace has precedence for a short name.
         full = f"{namespace}.{schema}"
         return full if full in definition.named and schema not in _PRIMITIVES else schema
     if isinstance(schema, list):
@@ -159,8 +159,8 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 class _Pair:
     """A reader and a writer.
 
-    Results are remembered, because records may contain themselves. The number of comparisons is limited, because two
-    unions may need a comparison of every pair of types.
+    Results are remembered, because records may contain themselves. Comparisons are limited, because unions multiply
+    their number.
     """
 
     __slots__ = ("compared", "left", "reader", "writer")
@@ -211,7 +211,7 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
 
 
 def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
-    """Return the branches of the reader's union that may read `writer`.
+    """Return the branches of a union that may read `writer`.
 
     As in Avro's Java library, records with the writer's name exclude all other branches.
     """
@@ -233,7 +233,7 @@ def _same_name(pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any]
 
 
 def _names_of(pair: _Pair, named: Mapping[str, Any]) -> list[str]:
-    """Return the name and the aliases of a type or field. Each alias counts as a comparison."""
+    """Return the name and the aliases. Each alias counts as a comparison."""
     aliases = named.get("aliases")
     if not isinstance(aliases, list):
         return [str(named["name"])]
@@ -255,7 +255,7 @@ def _record_mismatch(
     key, compared = (id(reader), id(writer)), pair.compared
     if key not in compared:
         before = len(compared)
-        compared[key] = None  # Assume compatible records, because a record may contain itself
+        compared[key] = None  # Assume that the records are compatible, because a record may contain itself
         why = _field_mismatch(pair, reader, writer, where)
         if why is not None:
             # Pairs found compatible meanwhile may depend on this incompatible pair, so forget those pairs.

@@ -42,7 +42,7 @@ _TRANSITIVE: Final = frozenset(
 
 
 def check_definition(schema: SchemaDefinition) -> None:
-    """Check that a schema can be stored. Raises IncompatibleSchema if not."""
+    """Check that a schema can be stored. Raises IncompatibleSchema otherwise."""
     if schema.type in _RECORDS:
         avro_resolution.parse(schema.data)
     elif schema.type is SchemaType.KEY_VALUE:
@@ -65,7 +65,7 @@ def compared_versions(
 def check_successor(
     stored: Sequence[StoredSchema], new: SchemaDefinition, strategy: SchemaCompatibility
 ) -> None:
-    """Check that `new` may follow the stored versions. Raises IncompatibleSchema if not.
+    """Check that `new` may follow the stored versions. Raises IncompatibleSchema otherwise.
 
     `stored` is in ascending order and does not include `new`.
     """

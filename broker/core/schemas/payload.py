@@ -41,8 +41,8 @@ def is_readable(schema: SchemaDefinition) -> bool:
 def check_payload(schema: SchemaDefinition, data: bytes) -> None:
     """Check the bytes of a message. Raises IncompatibleSchema, whose text shows no values.
 
-    Accepts any bytes if the schema is not readable. A client's schema must not stop the broker, so parts beyond the
-    limits on comparisons and depth are accepted without a check.
+    Accepts any bytes if the schema is not readable. Also accepts parts beyond the limits on comparisons and depth,
+    because a client's schema must not stop the broker.
     """
     if schema.type is SchemaType.STRING:
         try:
@@ -72,7 +72,7 @@ def _check_json(definition: bytes, data: bytes) -> None:
 
 
 class _Run:
-    """The named types and the comparisons that are left in one check."""
+    """The named types and the remaining comparisons of one check."""
 
     __slots__ = ("left", "names")
 
@@ -105,7 +105,7 @@ def _check(schema: Any, value: Any, run: _Run, where: str, depth: int) -> None:
     if depth > _MOST_DEPTH or run.left < 0:
         return
     while isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
-        schema = schema["type"]  # This type only wraps another type
+        schema = schema["type"]
         run.left -= 1
     if isinstance(schema, list):
         if not any(_fits(each, value, run, depth) for each in schema):
@@ -198,7 +198,7 @@ def _wrong(where: str, value: Any, wanted: str) -> IncompatibleSchema:
 
 
 def _described(value: Any) -> str:
-    """Return the type but not the content, because more people read the logs than the messages."""
+    """Return only the type, because more people read the logs than the messages."""
     match value:
         case None:
             return "null"

@@ -55,7 +55,7 @@ class SchemaType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDefinition:
-    """A schema, which tells how to decode the bytes of a message."""
+    """The definition of a schema."""
 
     type: SchemaType
     data: bytes  # Empty for a primitive type
@@ -81,12 +81,12 @@ class StoredSchema:
 
     @property
     def is_deletion(self) -> bool:
-        """Whether this version marks a deletion of the topic's schema."""
+        """Whether this version marks a deletion."""
         return self.schema.type is SchemaType.NONE
 
 
-# A deletion is stored as a version, because version numbers in messages must keep their meaning. Clients cannot
-# store a schema of type NONE.
+# A deletion is stored as a version, because version numbers in messages must stay valid. Clients cannot store type
+# NONE.
 DELETED: Final = SchemaDefinition(type=SchemaType.NONE, data=b"", name="deleted")
 
 
@@ -109,7 +109,7 @@ def version_number(data: bytes) -> int:
 
 
 def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDefinition]:
-    """Split a KeyValue schema. Raises IncompatibleSchema if a part is cut off or has an unknown type."""
+    """Split a KeyValue schema. Raises IncompatibleSchema if a part is not valid."""
     parts: list[SchemaDefinition] = []
     offset = 0
     for part in ("key", "value"):

@@ -1,4 +1,4 @@
-"""Times from delivery to ack for the messages of a subscription."""
+"""Latencies from delivery to ack."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ class Due(NamedTuple):
     """A delivery whose deadline has passed."""
 
     position: Position
-    is_nack: bool  # False means an ack timeout
+    is_nack: bool
 
 
 class DeliveryDeadlines:
-    """Deadlines of delivered entries, at most one for each entry. A negative ack replaces the ack timeout."""
+    """Deadlines of delivered entries. A negative ack replaces the ack timeout."""
 
     __slots__ = ("_nacked", "_wheel")
 
@@ -38,7 +38,7 @@ class DeliveryDeadlines:
     def nack(self, position: Position, due_ms: int) -> None:
         """Set when to redeliver an entry after a negative ack.
 
-        Repeated negative acks change nothing, because a client could otherwise postpone the redelivery forever.
+        Repeated negative acks change nothing. Otherwise a client could postpone the redelivery forever.
         """
         if position not in self._nacked:
             self._nacked.add(position)
@@ -56,7 +56,7 @@ class DeliveryDeadlines:
         self._nacked.clear()
 
     def pop_due(self, now_ms: int) -> list[Due]:
-        """Remove and return the deliveries that are due at or before `now_ms`, earliest first."""
+        """Remove and return the due deliveries, earliest first."""
         due = [Due(position, position in self._nacked) for position in self._wheel.pop_due(now_ms)]
         if self._nacked:
             self._nacked.difference_update([each.position for each in due])

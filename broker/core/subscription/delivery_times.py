@@ -11,27 +11,26 @@ from broker.core.position import Position
 __all__ = ["DeliveryTimes"]
 
 _MOST: Final = 128  # Largest number of runs
-_PARTS: Final = 32  # A joined run covers less than the span divided by this number
+_PARTS: Final = 32
 
 
 class DeliveryTimes:
     """Delivery times of runs of neighbouring entries.
 
-    Every entry of a run is reported with the time of the run's last delivery. A reported time is never before the
-    delivery. The error is less than 1/32 of the longest span while the message was unacked. The span is at most the
-    time from the delivery of the oldest unacked message to the newest delivery.
+    Every entry is reported with the time of the last delivery in its run. This time is too late by less than 1/32 of
+    the longest span while the message was unacked. The span is at most the time from the oldest unacked delivery to the
+    newest delivery.
 
     At most 128 runs are remembered. To make room, neighbouring runs are joined if their deliveries lie less than 1/32
-    of the span apart. Two neighbours that stay apart cover at least 1/32 of the span, so joining leaves at most 66
-    runs.
+    of the span apart. Joining leaves at most 66 runs.
     """
 
     __slots__ = ("_delivered_ms", "_first_ms", "_last", "_messages")
 
     def __init__(self) -> None:
         self._last: list[Position] = []  # Last position of each run
-        self._first_ms: list[int] = []  # Time of the first delivery in each run
-        self._delivered_ms: list[int] = []  # Time of the last delivery in each run
+        self._first_ms: list[int] = []
+        self._delivered_ms: list[int] = []  # Last delivery of each run
         self._messages: list[int] = []  # Unacked messages of each run
 
     def __len__(self) -> int:
@@ -50,7 +49,7 @@ class DeliveryTimes:
         self._append(last, now_ms, now_ms, messages)
 
     def _move_back(self, back_ms: int) -> None:
-        """Make all times earlier, because the clock was set back. Latencies stay right."""
+        """Make all times earlier after the clock was set back. Latencies stay right."""
         self._first_ms = [each - back_ms for each in self._first_ms]
         self._delivered_ms = [each - back_ms for each in self._delivered_ms]
 
@@ -74,10 +73,7 @@ class DeliveryTimes:
         self._messages.append(messages)
 
     def acked(self, position: Position, messages: int) -> int:
-        """Subtract acked messages of one entry, and return its delivery time in Unix milliseconds.
-
-        Returns 0 if the time is not known.
-        """
+        """Subtract acked messages. Returns the entry's delivery time in Unix milliseconds, or 0 if unknown."""
         at = bisect_left(self._last, position)
         if at == len(self._last):
             return 0
@@ -90,8 +86,7 @@ class DeliveryTimes:
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
         """Subtract acked messages from the oldest runs, up to the run of `position`.
 
-        Returns pairs of a delivery time in Unix milliseconds and a number of messages. Returns no pairs if `position`
-        is beyond every run.
+        Returns pairs of a delivery time in Unix milliseconds and a number of messages.
         """
         at = bisect_left(self._last, position)
         if at == len(self._last):  # All remembered messages are acked

@@ -1,4 +1,4 @@
-"""Causes of a consumer's departure from its subscription."""
+"""Causes of a consumer's departure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DepartureCause"]
 class DepartureCause(StrEnum):
     """The cause of a consumer's departure. The database stores the values."""
 
-    CLOSED = "closed"  # The client closed the consumer
+    CLOSED = "closed"
     LOST = "lost"  # The connection or the broker's process ended
-    BROKER = "broker"  # The broker closed the consumer
+    BROKER = "broker"
     INCOMPATIBLE = "incompatible"  # The client is too old to split batches

@@ -12,7 +12,7 @@ __all__ = ["Use", "is_expired", "is_inactive"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """The consumers, the last use and the backlog of a subscription."""
+    """The use of a subscription."""
 
     consumers: int
     last_used_ms: int  # Time when the last consumer left. If unknown, the time of creation or loading.
@@ -30,7 +30,7 @@ def is_inactive(
 ) -> bool:
     """Return whether a topic may be deleted as inactive.
 
-    `last_used_ms` is when the topic's last client left or its last message arrived, whichever is later.
+    `last_used_ms` is when the last client left or the last message arrived, whichever is later.
     """
     if not policies.delete_inactive_topics or producers:
         return False

@@ -22,16 +22,15 @@ LONGEST_WAIT_MS: Final = 600_000
 # Bursts at shorter intervals hardly change the lowest and highest number of waiting messages.
 _RECENT_MS: Final = 15_000
 _BUCKET_MS: Final = 3_000
-_GAPS_REMEMBERED: Final = 15  # At least this many gaps are remembered, and at most twice as many
+_GAPS_REMEMBERED: Final = 15
 
 
 class Sample(NamedTuple):
     """The counts of a subscription at one time."""
 
     now_ms: int
-    ready_messages: int  # Published since the topic began, except messages that are still delayed
-    # Acked or passed by a cursor move since the topic began. Messages that expired since the topic was loaded do not
-    # count.
+    ready_messages: int  # Published, except messages that are still delayed
+    # Acked or passed by a cursor move. Messages that expired since the topic was loaded do not count.
     acked_messages: int
     waiting_messages: int  # An estimate that is 0 only if no message waits
     cursor_version: int  # Rises when the cursor is moved, but not with acks
@@ -51,7 +50,7 @@ class Totals(NamedTuple):
         return cls(sample.now_ms, sample.ready_messages, sample.acked_messages)
 
     def skipping(self, messages: int) -> Totals:
-        """Return the totals as if these messages had been acked before."""
+        """Return the totals as if more messages had been acked before."""
         return self._replace(acked_messages=self.acked_messages + messages)
 
 
@@ -67,7 +66,7 @@ class LongestGap:
 
     @property
     def ms(self) -> int:
-        """The length of the longest gap, or 0 if there was no gap."""
+        """The length of the longest gap."""
         return max(self._now_ms, self._before_ms)
 
     def add(self, gap_ms: int) -> None:
@@ -87,10 +86,7 @@ class LongestGap:
 
 
 class FlowWindow:
-    """The samples of the last `WINDOW_MS`, in buckets.
-
-    Each bucket has the totals at its beginning, and the smallest and largest number of messages that waited.
-    """
+    """The samples of the last `WINDOW_MS`, in buckets."""
 
     __slots__ = ("_rows",)
     _WIDTH: Final = 5  # The columns are begin_ms, ready, acked, lowest waiting and highest waiting
@@ -103,7 +99,7 @@ class FlowWindow:
         del self._rows[:]
 
     def add(self, sample: Sample) -> None:
-        """Remember a sample, and forget the samples that have left the window."""
+        """Remember a sample, and forget the samples outside the window."""
         rows, width, waiting = self._rows, self._WIDTH, sample.waiting_messages
         if not rows or sample.now_ms - rows[-width] >= _BUCKET_MS:
             rows.extend((sample.now_ms, sample.ready_messages, sample.acked_messages, waiting, waiting))
@@ -114,7 +110,7 @@ class FlowWindow:
             rows[-1] = max(rows[-1], waiting)
 
     def skip(self, messages: int) -> None:
-        """Treat these messages as acked before every sample."""
+        """Treat a number of messages as acked before every sample."""
         for at in range(0, len(self._rows), self._WIDTH):
             self._rows[at + 2] += messages
             self._rows[at + 3] = max(0, self._rows[at + 3] - messages)
@@ -131,7 +127,7 @@ class FlowWindow:
 
     @property
     def begin(self) -> Totals:
-        """The totals at the beginning of the window. The window must have a sample."""
+        """The totals at the beginning of a window with samples."""
         return Totals(*self._rows[:3])
 
     def recent(self, now_ms: int) -> int:

@@ -20,8 +20,8 @@ _REFUSED_PAUSE_FIRST_S: Final = 0.2
 def flush_pause_s(last_flush_s: float) -> float:
     """Return the seconds between two flushes, assuming that the next flush takes as long as the last flush.
 
-    An ack may have to wait for the rest of one flush, the pause, and the whole next flush. All three fit into the
-    window unless flushes are slow.
+    An ack may have to wait for the rest of one flush, the pause, and the whole next flush. All three fit into
+    `WINDOW_S` unless flushes are slow.
     """
     return max(_LEAST_S, min(_PAUSES_PER_FLUSH * last_flush_s, WINDOW_S - 2 * last_flush_s))
 

@@ -26,7 +26,7 @@ class ReplaySet(PositionSet):
         self._heap: list[int] = []
 
     def first(self) -> Position | None:
-        """Return the lowest position, or None if the set is empty."""
+        """Return the lowest position, or None."""
         key = self._first_block()
         return None if key is None else next(positions_of(key, self._blocks[key]))
 
@@ -72,7 +72,7 @@ class ReplaySet(PositionSet):
 class RedeliveryCounts:
     """Redelivery counts of entries that were taken back from connected consumers.
 
-    With `every_send`, an entry also counts when its consumer left, as in Pulsar 2.5 to 2.10.
+    With `every_send`, an entry also counts when its consumer has left, as in Pulsar 2.5 to 2.10.
     """
 
     __slots__ = ("_counts", "_every_send")
