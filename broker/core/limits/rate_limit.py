@@ -47,7 +47,7 @@ class TokenBucket:
 
 
 class TokenBuckets:
-    """One token bucket for each key. Full buckets are removed."""
+    """One token bucket for each key. Full buckets are removed, because a full bucket equals a new bucket."""
 
     __slots__ = ("_buckets", "rate")
 

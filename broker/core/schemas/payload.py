@@ -72,8 +72,6 @@ def _check_json(definition: bytes, data: bytes) -> None:
 
 
 class _Run:
-    """The named types and the remaining comparisons of one check."""
-
     __slots__ = ("left", "names")
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ GAPS: Final = 3
 """The flow counts as stopped after a silence of this many times the longest recent gap."""
 
 LONGEST_WAIT_MS: Final = 600_000
-"""The flow counts as stopped after a silence of this length, however long the gaps were."""
+"""The flow always counts as stopped after a silence of this length."""
 
 # Bursts at shorter intervals hardly change the lowest and highest number of waiting messages.
 _RECENT_MS: Final = 15_000
