@@ -1,7 +1,4 @@
-"""Requests that are parked until a message arrives or their time is over.
-
-There is no clock and no connection here: the caller answers the requests that a method removes and returns.
-"""
+"""Requests that are parked until a message arrives or their time is over."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["FULL_CHECK_MS", "Matches", "ParkedRequest", "ParkedRequests", "QueueKey"]
 
-FULL_CHECK_MS: Final = 5000  # between two checks of every queue for messages that notifications missed
+FULL_CHECK_MS: Final = 5000  # Time between checks for messages that notifications missed
 _TICK_MS: Final = 16
 
 Properties: TypeAlias = Mapping[str, str]
@@ -22,25 +19,25 @@ Matches: TypeAlias = Callable[[Properties], bool]
 
 
 class QueueKey(NamedTuple):
-    """One queue of a topic. It is not one string, because a topic's name may contain any separator."""
+    """One queue of a topic."""
 
-    topic: str  # full name without the partition
-    queue: int  # the partition; -1 = the topic has none
+    topic: str  # Full name without the partition
+    queue: int  # Partition, or -1 if the topic has no partitions
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ParkedRequest:
-    """One parked request. Compared by identity."""
+    """One parked request, compared by identity."""
 
     key: QueueKey
-    offset: int  # of the first message it wants
+    offset: int  # Offset of the first wanted message
     parked_ms: int
-    park_ms: int  # how long it may be parked
-    matches: Matches | None  # tests a message's properties; None = any message matches
+    park_ms: int
+    matches: Matches | None  # None matches any message
 
     @property
     def due_ms(self) -> int:
-        """The time at which to answer the request even if nothing arrived, in Unix milliseconds."""
+        """The Unix time in milliseconds at which the request's time is over."""
         return self.parked_ms + self.park_ms
 
 
@@ -51,7 +48,7 @@ class ParkedRequests(Generic[H]):
     """All parked requests of one process."""
 
     def __init__(self) -> None:
-        self._queues: dict[QueueKey, dict[H, None]] = {}  # in the order in which they were parked
+        self._queues: dict[QueueKey, dict[H, None]] = {}
         self._due: TimingWheel[H] = TimingWheel(tick_ms=_TICK_MS)
         self._last_full_check_ms = 0
 
@@ -62,22 +59,22 @@ class ParkedRequests(Generic[H]):
         return key in self._queues
 
     def queues(self) -> Mapping[QueueKey, Collection[H]]:
-        """Return the parked requests by queue, for reports."""
+        """Return the parked requests by queue."""
         return self._queues
 
     def park(self, parked: H) -> int:
         """Park a request and return when to call `check`.
 
-        Look for messages just before this call, and do not await between the two: a message could arrive unnoticed.
+        Do not await between looking for messages and this call. Otherwise a message could arrive unnoticed.
         """
-        if not self._queues:  # nothing was parked, so no notification was missed
+        if not self._queues:  # Nothing was parked, so no notification was missed
             self._last_full_check_ms = parked.parked_ms
         self._queues.setdefault(parked.key, {})[parked] = None
         self._due.schedule(parked, parked.due_ms)
         return min(parked.due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
     def discard(self, parked: H) -> bool:
-        """Remove the request of a client that is gone. Returns False if the request has left the table already."""
+        """Remove a request. Returns False if the request was removed earlier."""
         if not self._due.cancel(parked):
             return False
         self._remove(parked)
@@ -92,13 +89,12 @@ class ParkedRequests(Generic[H]):
         newest_again: Callable[[], int],
         arrived: Callable[[int], Iterable[Properties]] | None = None,
     ) -> list[H]:
-        """Remove and return the requests of one queue for which a message has arrived, or whose time is over.
+        """Remove and return the requests of one queue that have a new message, or whose time is over.
 
-        `newest_offset` is the queue's end. If a request's offset is not below it, `newest_again` reads the end again.
-        `arrived(offset)` returns the properties of the new messages at and after `offset`. If `arrived` is None, every
-        filter matches.
+        `newest_again` reads the end of the queue again. `arrived` returns the properties of the messages from an offset
+        on. Without `arrived`, every filter matches.
         """
-        waiting = self._queues.pop(key, {})  # no other call can answer these requests now
+        waiting = self._queues.pop(key, {})  # Another call must not answer the same requests
         ready: list[H] = []
         kept: dict[H, None] = {}
         for parked in waiting:
@@ -127,9 +123,10 @@ class ParkedRequests(Generic[H]):
         newest_of: Callable[[QueueKey], int],
         on_error: Callable[[QueueKey, Exception], None],
     ) -> list[H]:
-        """Remove and return the requests whose time is over and, every 5 s, those whose queue has newer messages.
+        """Remove and return the requests whose time is over.
 
-        If `newest_of` fails for a queue, calls `on_error` and continues with the other queues.
+        Every 5 s, also remove and return the requests whose queue has newer messages. Calls `on_error` if `newest_of`
+        fails.
         """
         ready = self.pop_due(now_ms)
         if now_ms - self._last_full_check_ms < FULL_CHECK_MS:
@@ -145,19 +142,19 @@ class ParkedRequests(Generic[H]):
         return ready
 
     def next_check_ms(self) -> int | None:
-        """Return when to call `check` again, or None while nothing is parked."""
+        """Return when to call `check` again, or None."""
         due_ms = self._due.next_due_ms()
         return None if due_ms is None else min(due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
     def take(self, key: QueueKey) -> list[H]:
-        """Remove and return all requests of one queue that is being closed."""
+        """Remove and return all requests of one queue."""
         taken = list(self._queues.pop(key, {}))
         for parked in taken:
             self._due.cancel(parked)
         return taken
 
     def take_all(self) -> list[H]:
-        """Remove and return all requests, because the broker stops."""
+        """Remove and return all requests."""
         return [parked for key in list(self._queues) for parked in self.take(key)]
 
     def _remove(self, parked: H) -> None:

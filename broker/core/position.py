@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Position(NamedTuple):
-    """Address of one entry. Sorts by ledger, then entry. `entry_id` -1 is the place before a ledger's first entry."""
+    """The address of one entry. Entry id -1 is the place before a ledger's first entry."""
 
     ledger_id: int
     entry_id: int
@@ -16,7 +16,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Read `ledger:entry`. Raises ValueError, with `text` in its message, for anything else."""
+        """Read `ledger:entry`. Raises ValueError for any other text."""
         ledger, separator, entry = text.partition(":")
         try:
             if not separator:
@@ -26,12 +26,12 @@ class Position(NamedTuple):
             raise ValueError(f"position {text!r} is not of the form ledger:entry, as in 12:0") from None
 
 
-_ENTRY_BITS: Final = 48  # enough for the entries of any ledger
+_ENTRY_BITS: Final = 48  # Enough bits for the entries of any ledger
 _ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
 
 
 def packed(position: Position) -> int:
-    """Return a position as an int, which sorts in the same order and takes less memory.
+    """Return a position as an int that sorts in the same order and takes less memory.
 
     The entry id must not be negative.
     """

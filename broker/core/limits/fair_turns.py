@@ -1,10 +1,8 @@
 """Share the time of one event loop among connections, by deficit round robin.
 
-In each turn all connections together may work for a limited time, and each of them for a part of it. A connection that
-has used its part waits in line for a later turn. The line gets about half of a turn, so that an idle connection with
-new data does not queue behind busy ones. If a piece of work takes longer than the rest of the part, the connection is
-in debt and pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn
-lasts until most of it is used. There is no clock here: callers say how long each piece of work took.
+Each turn limits the working time of all connections together and of each connection. A connection that has used its
+part waits in line. The line gets about half of a turn, because an idle connection with new data must not queue behind
+busy connections.
 """
 
 from __future__ import annotations
@@ -15,22 +13,21 @@ __all__ = ["FairTurns", "Share"]
 
 
 class Share:
-    """The account of one connection. Only `FairTurns` changes it."""
+    """The account of one connection."""
 
     __slots__ = ("credit_ns", "is_granted", "is_waiting", "last_turn")
 
     def __init__(self) -> None:
-        self.credit_ns = 0  # working time that is left; 0 or less: wait in line, unless it has never worked
+        self.credit_ns = 0  # Working time that is left. A negative number is a debt.
         self.is_waiting = False
-        self.is_granted = False  # `next` has taken it out of the line, and it has not begun yet
-        self.last_turn = -1  # the latest turn that let it work; -1: none
+        self.is_granted = False  # The connection has left the line but has not begun to work
+        self.last_turn = -1
 
 
 class FairTurns:
-    """The line of waiting connections, and the time that is left of the current turn."""
+    """The waiting connections, and the rest of the current turn."""
 
     def __init__(self, *, part_ns: int, turn_ns: int) -> None:
-        """Give each connection `part_ns` in a turn, and all together `turn_ns`. Raises ValueError if one is below 1."""
         if part_ns < 1 or turn_ns < 1:
             raise ValueError(f"a part of {part_ns} ns, a turn of {turn_ns} ns: both must be 1 or more")
         self._part_ns = part_ns
@@ -38,11 +35,11 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # how many more connections in line this turn may look at
+        self._visits = 0  # Connections that this turn may still look at
 
     @property
     def is_turn_due(self) -> bool:
-        """Whether the next pass of the loop must begin a turn: most of this turn is used, or a connection waits."""
+        """Whether the next pass of the event loop must begin a turn."""
         return bool(self._line) or 4 * self._left_ns < self._turn_ns
 
     def begin_turn(self) -> None:
@@ -52,22 +49,22 @@ class FairTurns:
         self._visits = len(self._line)
 
     def next(self) -> Share | None:
-        """Return the next connection that may work, and remove it from the line; None if there is none in this turn.
+        """Remove and return the next waiting connection that may work in this turn, or None.
 
         The connection need not begin immediately.
         """
-        # The line may be shorter than expected: the work of a connection may have closed others.
+        # Connections may have left the line since the turn began.
         while self._visits and self._line and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1
             share, _ = self._line.popitem(last=False)
             if share.credit_ns <= 0:
                 share.credit_ns += self._part_ns
             if share.credit_ns <= 0:
-                self._line[share] = None  # still in debt
+                self._line[share] = None
                 continue
             share.is_waiting, share.is_granted = False, True
             share.last_turn = self._turn
-            self._left_ns -= share.credit_ns  # reserved until the connection begins
+            self._left_ns -= share.credit_ns  # Reserve the time until the connection begins
             return share
         return None
 
@@ -82,7 +79,7 @@ class FairTurns:
         if share.is_waiting or self._left_ns <= 0:
             return False
         if share.last_turn != self._turn and (share.credit_ns > 0 or share.last_turn < 0):
-            share.credit_ns = self._part_ns  # it is new, or ran out of work when it last worked
+            share.credit_ns = self._part_ns  # The connection is new or was idle
         share.last_turn = self._turn
         return share.credit_ns > 0
 
@@ -92,7 +89,7 @@ class FairTurns:
         self._left_ns -= time_ns
 
     def may_go_on(self, share: Share) -> bool:
-        """Return whether a connection that has begun may do more in this turn. If not, call `wait`."""
+        """Return whether a working connection may do more in this turn."""
         return share.credit_ns > 0 and self._left_ns > 0
 
     def wait(self, share: Share) -> None:
@@ -108,7 +105,7 @@ class FairTurns:
             self._line.move_to_end(share, last=False)
 
     def leave(self, share: Share) -> None:
-        """Take a connection out of the line because it is closed. Safe to repeat."""
+        """Remove a connection. Safe to repeat."""
         share.is_granted = False
         if share.is_waiting:
             share.is_waiting = False

@@ -1,4 +1,4 @@
-"""A token bucket: it allows a number of units per second, and one second's worth at once."""
+"""Token buckets, which limit the rate of units. A full bucket holds the units of one second."""
 
 from __future__ import annotations
 
@@ -7,40 +7,34 @@ from typing import Final
 
 __all__ = ["TokenBucket", "TokenBuckets"]
 
-_LOOKED_AT: Final = 3  # old buckets to check when a new one is made
-_SET_BACK_MS: Final = 1000  # if a time is earlier than the last by more than this, the clock was set back
+_LOOKED_AT: Final = 3
+_SET_BACK_MS: Final = 1000  # A larger step back in time means that the clock was set back
 
 
 class TokenBucket:
-    """A bucket that refills at `rate` units per second.
-
-    `take` may take more units than there are. The missing units become a debt, which refills pay off first. So a single
-    message larger than the limit passes, and the average rate is still kept. A `now_ms` before the last one adds
-    nothing. If it is more than 1 s earlier, the clock was set back, and refills count from the new time.
-    """
+    """A bucket that refills at `rate` units per second."""
 
     __slots__ = ("_at_ms", "_thousandths", "rate")
 
     def __init__(self, rate: int, now_ms: int) -> None:
-        """`rate` is in units per second. Raises ValueError if it is below 1."""
         if rate < 1:
             raise ValueError(f"the rate is {rate} per second; it must be 1 or more")
         self.rate = rate
-        self._thousandths = 1000 * rate  # of a unit: a millisecond adds a whole number of thousandths
+        self._thousandths = 1000 * rate  # One millisecond adds a whole number of thousandths
         self._at_ms = now_ms
 
     def available(self, now_ms: int) -> int:
-        """Return the whole units that may be taken now; 0 or less = none."""
+        """Return the whole units that may be taken now. A negative number is a debt."""
         self._refill(now_ms)
         return self._thousandths // 1000
 
     def take(self, units: int, now_ms: int) -> None:
-        """Take `units`, even if there are fewer."""
+        """Take `units`, even if the bucket holds fewer. A single message may be larger than the limit."""
         self._refill(now_ms)
         self._thousandths -= 1000 * units
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return the milliseconds until a whole unit is available; 0 = now."""
+        """Return the milliseconds until a whole unit is available."""
         self._refill(now_ms)
         return max(0, -((self._thousandths - 1000) // self.rate))
 
@@ -53,12 +47,11 @@ class TokenBucket:
 
 
 class TokenBuckets:
-    """A token bucket for each key. Full buckets are removed over time, because a full bucket equals a new one."""
+    """One token bucket for each key. Full buckets are removed, because a full bucket equals a new bucket."""
 
     __slots__ = ("_buckets", "rate")
 
     def __init__(self, rate: int) -> None:
-        """`rate` is in units per second for each key."""
         self.rate = rate
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
@@ -66,7 +59,7 @@ class TokenBuckets:
         return len(self._buckets)
 
     def of(self, key: str, now_ms: int) -> TokenBucket:
-        """Return the bucket of a key. Use it immediately: it may be removed when another key comes."""
+        """Return the bucket of a key. A later call may remove the bucket."""
         bucket = self._buckets.get(key)
         if bucket is None:
             self._forget_some(now_ms)
@@ -74,7 +67,7 @@ class TokenBuckets:
         return bucket
 
     def _forget_some(self, now_ms: int) -> None:
-        # Check a few buckets for each new key. One would not let their number shrink, and all would take too long.
+        # Checking one bucket per new key would not shrink the table. Checking all buckets would take too long.
         for _ in range(min(_LOOKED_AT, len(self._buckets))):
             key, bucket = self._buckets.popitem(last=False)
             if bucket.available(now_ms) < self.rate:

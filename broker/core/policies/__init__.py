@@ -1,4 +1,4 @@
-"""The policies that an operator may set on a namespace or a topic, their values, and their meaning in words."""
+"""The policies that an operator may set on a namespace or a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One policy: the values it accepts, how people write them, and where it may be set."""
+"""One policy and the values that it accepts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["MOST", "PolicyField", "PolicyInvalid", "PolicyLevel", "PolicyUnit", 
 
 PolicyValue = bool | int | str
 
-MOST: Final = 2**53 - 1  # the largest whole number that every JSON reader reads exactly
-_NO_LIMIT: Final = ("infinite", "no limit", "never")  # people may write "infinite" for any of these
-_NARROW_SPACE: Final = "\u202f"  # the console writes it between groups of three digits
+MOST: Final = 2**53 - 1  # Largest whole number that every JSON reader reads exactly
+_NO_LIMIT: Final = ("infinite", "no limit", "never")  # People may write "infinite" instead of these words
+_NARROW_SPACE: Final = "\u202f"  # The console separates groups of three digits with this space
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 
 
 class PolicyInvalid(BrokerError):
-    """A policy does not exist, cannot be set on this level, or has a bad value."""
+    """A policy or its value is not valid."""
 
     code = "MetadataError"
 
@@ -45,20 +45,20 @@ class PolicyUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyField:
-    """The values that one policy accepts, and the levels at which it may be set."""
+    """The definition of one policy."""
 
     name: str
     kind: type[bool | int | StrEnum]
-    says: str  # what the policy does, in words
-    unit: PolicyUnit  # of a number policy
-    least: int  # the lowest value of a number policy; `most` is the highest
+    says: str  # Explanation for people
+    unit: PolicyUnit
+    least: int
     most: int
-    named: Mapping[int, str]  # numbers with a meaning of their own, such as 0 for never
-    levels: frozenset[PolicyLevel]  # where it may be set
+    named: Mapping[int, str]  # Words for special numbers, such as "never" for 0
+    levels: frozenset[PolicyLevel]
 
     @property
     def takes(self) -> str:
-        """The values that the policy accepts, in words, for error messages and help texts."""
+        """The accepted values in words."""
         if self.kind is bool:
             return "true or false"
         if issubclass(self.kind, StrEnum):
@@ -72,7 +72,7 @@ class PolicyField:
         return f"{what} from {self.least} to {self.most}{words}"
 
     def check(self, value: object) -> PolicyValue:
-        """Return the value as it is stored. Raises PolicyInvalid if the policy does not accept it."""
+        """Return the value. Raises PolicyInvalid if the policy does not accept the value."""
         if self.kind is bool:
             if isinstance(value, bool):
                 return value
@@ -84,7 +84,7 @@ class PolicyField:
         raise PolicyInvalid(f"policy {self.name} is {value!r}: it takes {self.takes}")
 
     def parse(self, text: str) -> PolicyValue:
-        """Return the value that a person wrote as `text`. Raises PolicyInvalid if the policy does not accept it."""
+        """Read a value that a person wrote. Raises PolicyInvalid if the policy does not accept the value."""
         text = text.strip()
         if self.kind is bool:
             return self.check({"true": True, "false": False}.get(text.lower(), text))
@@ -93,7 +93,7 @@ class PolicyField:
         return self.check(self._number(text))
 
     def words(self, value: PolicyValue) -> str:
-        """Write a value for people. `parse` reads it back."""
+        """Write a value for people. `parse` reads the result."""
         if isinstance(value, bool):
             return str(value).lower()
         if not isinstance(value, int):
@@ -108,7 +108,7 @@ class PolicyField:
         return str(value)
 
     def _number(self, text: str) -> int | str:
-        """Return the number that `text` stands for, or `text` itself if it stands for none."""
+        """Return the number, or `text` itself if it is not a number."""
         text = text.replace(_NARROW_SPACE, "")
         named = {word: value for value, word in self.named.items()}
         if (value := named.get(text.lower())) is not None:

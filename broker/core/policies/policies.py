@@ -1,7 +1,7 @@
-"""The policies that an operator may set on a namespace or a topic, and the checks of their JSON documents.
+"""Policies of namespaces and topics, and the checks of their JSON documents.
 
-A document has only the policies that are set: `{"message_ttl_ms": 60000}`. The namespace's document overrides the
-broker's defaults, and the topic's document overrides both.
+A document contains only the policies that are set. The namespace's document overrides the broker's defaults, and the
+topic's document overrides both.
 """
 
 from __future__ import annotations
@@ -43,34 +43,33 @@ _MIB: Final = 1024 * 1024
 
 
 class BacklogQuotaPolicy(StrEnum):
-    """What happens while a backlog exceeds its quota."""
+    """The consequence of a backlog above its quota."""
 
-    PRODUCER_REQUEST_HOLD = "producer_request_hold"  # producers wait until the backlog is within the quota
-    PRODUCER_EXCEPTION = "producer_exception"  # producers get an error
-    # The slowest subscription loses its oldest messages.
+    PRODUCER_REQUEST_HOLD = "producer_request_hold"
+    PRODUCER_EXCEPTION = "producer_exception"
     CONSUMER_BACKLOG_EVICTION = "consumer_backlog_eviction"
 
 
 class InactiveTopicMode(StrEnum):
-    """Which topics without producers and consumers may count as inactive."""
+    """The condition under which a topic without clients counts as inactive."""
 
     NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
     SUBSCRIPTIONS_CAUGHT_UP = "delete_when_subscriptions_caught_up"
 
 
 class DeliveryStoryMode(StrEnum):
-    """Which deliveries and acks the broker records for the page of a message."""
+    """The deliveries and acks that the broker records for the page of a message."""
 
     OFF = "off"
-    REDELIVERED = "redelivered"  # those of a redelivered message, from the first delivery that failed
+    REDELIVERED = "redelivered"  # Records start with the first failed delivery
     ALL = "all"
 
 
 class SchemaCompatibility(StrEnum):
-    """Which schemas may follow a topic's stored schemas. The names are Pulsar's."""
+    """Rules for the next schema of a topic. The names are Pulsar's."""
 
-    UNDEFINED = "UNDEFINED"  # the same as FULL
-    AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # no schema may follow the first one
+    UNDEFINED = "UNDEFINED"  # Same as FULL
+    AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"
     ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
     ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
     BACKWARD = "BACKWARD"
@@ -97,7 +96,6 @@ def _described(
     named: Mapping[int, str] = MappingProxyType({}),
     levels: frozenset[PolicyLevel] = _EVERYWHERE,
 ) -> dict[str, object]:
-    """Return a dataclass field's metadata: the arguments of PolicyField except name and kind."""
     return {
         _POLICY: {
             "says": says,
@@ -127,7 +125,7 @@ def _size(default: int, says: str, named: Mapping[int, str], *, least: int = 0) 
 class Policies:
     """The policies in force on one topic. Sizes are in bytes, times in milliseconds, rates per second."""
 
-    # -- lifetime of data
+    # Lifetime of data
     retention_ms: int = _length(
         24 * 3600 * 1000,
         "how long to keep messages that all subscriptions have acked",
@@ -188,7 +186,7 @@ class Policies:
     offload_threshold_bytes: int = _size(
         -1, "the oldest sealed ledgers beyond this size move to files", {-1: "never"}, least=-1
     )
-    # -- delivery
+    # Delivery
     delayed_delivery: bool = _policy(True, "false: delivery times are ignored")
     delayed_strict: bool = _policy(True, "true: never early. false: up to a tick early")
     max_delay_ms: int = _length(0, "the longest delay that a message may ask for", {0: "no limit"})
@@ -224,7 +222,7 @@ class Policies:
     delivery_story_ms: int = _length(
         24 * 3600 * 1000, "how long the broker keeps the record of deliveries and acks", {}, least=1
     )
-    # -- producers
+    # Producers
     deduplication: bool = _policy(
         False, "whether a message is stored once for each producer name and sequence id"
     )
@@ -238,7 +236,7 @@ class Policies:
     schema_validation_enforced: bool = _policy(
         False, "true: a producer without a schema is refused on a topic that has one"
     )
-    # -- limits on clients, and objects that a connection creates
+    # Limits and automatic creation
     max_producers: int = _policy(0, "most producers of a topic", named=_NO_LIMIT)
     max_consumers: int = _policy(0, "most consumers of a topic, over its subscriptions", named=_NO_LIMIT)
     max_consumers_per_subscription: int = _policy(0, "most consumers of one subscription", named=_NO_LIMIT)
@@ -254,7 +252,7 @@ class Policies:
         named={0: "not partitioned"},
         levels=_NAMESPACE_ONLY,
     )
-    # -- operators
+    # Operators
     protected: bool = _policy(
         False, "true: every act on the namespace and its topics needs a reason", levels=_NAMESPACE_ONLY
     )
@@ -281,16 +279,16 @@ FIELDS: Final[dict[str, PolicyField]] = {
 
 
 def checked(document: Mapping[str, object], level: PolicyLevel) -> dict[str, PolicyValue]:
-    """Check a document before it is stored, and return it. Raises PolicyInvalid for the first bad policy."""
+    """Return the checked policies of a document. Raises PolicyInvalid for the first bad policy."""
     return {name: _field(name, level).check(value) for name, value in document.items()}
 
 
 def valid_part(
     document: Mapping[str, object], level: PolicyLevel
 ) -> tuple[dict[str, PolicyValue], list[str]]:
-    """Return the valid policies of a stored document, and an error message for each bad one.
+    """Return the valid policies of a stored document, and an error message for each bad policy.
 
-    Does not raise, so that a topic loads in spite of a bad policy.
+    A topic must load in spite of a bad policy.
     """
     usable: dict[str, PolicyValue] = {}
     complaints: list[str] = []
@@ -303,7 +301,7 @@ def valid_part(
 
 
 def merged(base: Policies, *documents: Mapping[str, PolicyValue]) -> Policies:
-    """Return `base` changed by each checked document in turn. The last document wins."""
+    """Return `base` with the policies of checked documents. Later documents win."""
     values: dict[str, Any] = {}
     for document in documents:
         values.update(document)

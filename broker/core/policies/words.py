@@ -1,4 +1,4 @@
-"""Sentences that explain the policies in force to people."""
+"""Sentences that explain policies to people."""
 
 from __future__ import annotations
 
@@ -38,10 +38,7 @@ _Say = Callable[[str], str]
 
 
 def in_words(policies: Policies, say: _Say = str) -> tuple[str, ...]:
-    """Return sentences on how long messages stay, what a backlog quota does, and what acts need.
-
-    `say` translates a string.
-    """
+    """Return sentences that explain the policies. `say` translates a string."""
     sentences = [
         say(_TEXTS["acked"]).format(kept=kept(policies, say)),
         _expiry(policies, say),
@@ -55,7 +52,7 @@ def in_words(policies: Policies, say: _Say = str) -> tuple[str, ...]:
 
 
 def kept(policies: Policies, say: _Say = str) -> str:
-    """Return how long acked messages are kept: "kept 7 days or 20 GB, whichever is less"."""
+    """Return a phrase that says how long acked messages are kept."""
     if not policies.retention_ms or not policies.retention_bytes:
         return say(_TEXTS["not kept"])
     length = FIELDS["retention_ms"].words(policies.retention_ms)

@@ -1,4 +1,4 @@
-"""Decide which producers may share a topic, by access modes and the topic epoch."""
+"""Decide which producers may share a topic."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from broker.core.errors import ProducerBusy, ProducerFenced
 
 __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoch"]
 
-OUTBOX_PRODUCER: Final = "vela-outbox"  # publishes the messages of the outbox; no client may use this name
+OUTBOX_PRODUCER: Final = "vela-outbox"  # Clients may not use this name
 
-_HIGHEST_EPOCH: Final = 2**63 - 1  # the highest that PostgreSQL can store
-_EPOCH_AFTER_HIGHEST: Final = 2**62  # a count that begins at 0 never gets near it
+_HIGHEST_EPOCH: Final = 2**63 - 1  # Highest epoch that PostgreSQL can store
+_EPOCH_AFTER_HIGHEST: Final = 2**62  # A count from 0 never gets near this epoch
 
 
 class AccessMode(Enum):
-    """How a producer shares its topic. The values are Pulsar's names."""
+    """Pulsar's access modes of producers."""
 
     SHARED = "Shared"
     EXCLUSIVE = "Exclusive"
@@ -26,12 +26,12 @@ class AccessMode(Enum):
 
 
 class Admission(Enum):
-    """The way in which a producer is admitted to a topic."""
+    """The decision about a new producer."""
 
-    JOIN = "join"  # alongside the others
-    ALONE = "alone"  # as the only one
-    WAIT = "wait"  # until the others are gone
-    TAKE_OVER = "take over"  # the others are fenced, including waiting ones
+    JOIN = "join"
+    ALONE = "alone"
+    WAIT = "wait"
+    TAKE_OVER = "take over"  # All other producers are fenced
 
 
 def admission(
@@ -44,15 +44,15 @@ def admission(
     topic_epoch: int | None,
     known_epoch: int | None,
 ) -> Admission:
-    """Decide how a producer of this mode is admitted.
+    """Decide how to admit a producer.
 
-    `producers` is the number attached now, `exclusive` is the name of the producer that has the topic to itself or is
-    about to, and `waiting` is the number waiting for exclusive access. `topic_epoch` changes with each new exclusive
-    producer (None = there was none). `known_epoch` is the epoch that the client says it got when it was last connected.
+    `exclusive` is the name of the producer that has the topic to itself or is about to get the topic. `waiting` is the
+    number of producers that wait for exclusive access. `known_epoch` is the topic's epoch at the client's last
+    connection.
 
-    Raises ProducerBusy if a Shared producer finds a producer that has exclusive access or waits for it. Raises
-    ProducerFenced if an Exclusive producer finds any other producer. Also raises ProducerFenced if a producer would get
-    the topic to itself, but its `known_epoch` is not the topic's: it has lost the topic since it was last connected.
+    Raises ProducerBusy if a Shared producer finds a producer that has exclusive access or waits for exclusive access.
+    Raises ProducerFenced if an Exclusive producer finds any other producer. Also raises ProducerFenced if a producer
+    would get the topic to itself but `known_epoch` is outdated.
     """
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:
@@ -83,8 +83,8 @@ def admission(
 def next_epoch(topic_epoch: int | None, known_epoch: int | None) -> int:
     """Return the epoch of a producer that gets the topic to itself.
 
-    A producer that comes back with the topic's own epoch keeps it. Every other producer gets the next one. After the
-    highest epoch, which only an earlier version of Vela can have stored, epochs continue from the middle of the range.
+    A producer that comes back with the topic's epoch keeps that epoch. After the highest epoch, epochs continue from
+    the middle of the range.
     """
     if topic_epoch is None:
         return 0

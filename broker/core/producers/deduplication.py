@@ -1,7 +1,7 @@
-"""Deduplication: recognise messages that are stored or being stored, by the highest sequence id of each producer name.
+"""Recognise duplicate messages by the highest sequence id of each producer name.
 
-Pulsar checks only the last chunk of a large message. Vela also recognises earlier chunks that a client sends again
-after a reconnection. If a client sends the first chunk of an incomplete message again, the message starts again.
+Pulsar checks only the last chunk of a large message. Vela also recognises earlier chunks that a client sends again. A
+repeated first chunk of an incomplete message starts the message again.
 """
 
 from __future__ import annotations
@@ -14,34 +14,33 @@ __all__ = ["DuplicateFilter", "Mark", "Progress", "Verdict"]
 
 
 class Verdict(Enum):
-    """The answer of `admit`: whether a send is new."""
+    """The result of `DuplicateFilter.admit`."""
 
-    NEW = "new"  # to be stored
-    IN_FLIGHT = "in flight"  # the same message is being stored
-    STORED = "stored"  # the same message is stored
+    NEW = "new"
+    IN_FLIGHT = "in flight"  # The same message is being stored
+    STORED = "stored"
 
 
 class Mark(NamedTuple):
     """The sequence ids of the messages in one entry."""
 
-    lowest: int  # of the first message
-    highest: int  # of the last message; for a single message the same as `lowest`
-    chunk_id: int | None = None  # only for a chunk that does not complete its message
+    lowest: int
+    highest: int
+    chunk_id: int | None = None  # Set only for a chunk that does not complete its message
 
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of one producer name."""
+    """The latest sequence ids of one producer name. -1 means none."""
 
-    highest: int = -1  # highest sequence id of a whole message, -1 = none
-    chunk_sequence: int = -1  # sequence id of the latest large message, -1 = none
-    chunk_id: int = -1  # the latest one of that message, not counting the chunk that completes it
+    highest: int = -1  # Highest sequence id of a complete message
+    chunk_sequence: int = -1  # Sequence id of the latest chunked message
+    chunk_id: int = -1  # Latest chunk that did not complete the chunked message
 
     def covers(self, mark: Mark) -> bool:
-        """Return whether the whole entry is at or below this progress.
+        """Return whether all messages of an entry are duplicates.
 
-        Pulsar compares only the first message of a batch: it confirms and discards the new messages in a batch that
-        begins with an old one.
+        Pulsar compares only the first message of a batch, and may discard new messages.
         """
         if mark.highest <= self.highest:
             return True
@@ -52,7 +51,7 @@ class Progress:
         )
 
     def take(self, mark: Mark) -> None:
-        """Record this entry as the latest."""
+        """Record an entry."""
         if mark.chunk_id is not None:
             self.chunk_sequence, self.chunk_id = mark.lowest, mark.chunk_id
         else:
@@ -63,15 +62,15 @@ class Progress:
 
 
 class DuplicateFilter:
-    """Deduplication of one topic. An entry that is stored or being stored is called pushed."""
+    """Deduplication of one topic. Pushed entries are stored or being stored."""
 
     def __init__(self) -> None:
         self._pushed: dict[str, Progress] = {}
         self._stored: dict[str, Progress] = {}
-        self._in_flight: dict[str, int] = {}  # entries pushed and not stored; no key = none
+        self._in_flight: dict[str, int] = {}  # Pushed entries that are not stored yet
 
     def admit(self, name: str, mark: Mark) -> Verdict:
-        """Return whether a send is new. If it is, record it as pushed."""
+        """Return whether a send is new, and record a new send as pushed."""
         pushed = self._pushed.get(name)
         if pushed is None:
             pushed = self._pushed[name] = Progress()
@@ -82,7 +81,7 @@ class DuplicateFilter:
         return Verdict.NEW
 
     def stored(self, name: str, mark: Mark) -> None:
-        """Record that an entry is durable, or was found in the log."""
+        """Record a stored entry."""
         stored = self._stored.get(name)
         if stored is None:
             stored = self._stored[name] = Progress()
@@ -101,11 +100,11 @@ class DuplicateFilter:
         return stored is not None and stored.covers(mark)
 
     def is_settled(self, name: str) -> bool:
-        """Return whether everything pushed under the name is stored."""
+        """Return whether all pushed entries of a name are stored."""
         return name not in self._in_flight
 
     def last_stored(self, name: str) -> int:
-        """Return the highest sequence id of a name's whole messages, -1 = none."""
+        """Return the highest sequence id of a name's complete messages, or -1."""
         return self._stored.get(name, _NOTHING).highest
 
     def restore(self, name: str, progress: Progress) -> None:
@@ -114,24 +113,24 @@ class DuplicateFilter:
         self._pushed[name] = progress.copy()
 
     def forget_pushed(self) -> None:
-        """Forget the entries that were pushed but not stored, so that clients may send them again.
+        """Forget the pushed entries that are not stored, because clients may send them again.
 
-        Call it only when none of them is being stored any more.
+        Call this method only when no entry is being stored.
         """
         self._in_flight.clear()
         self._pushed = {name: each.copy() for name, each in self._stored.items()}
 
     def forget(self, name: str) -> None:
-        """Forget a producer that has not sent anything for a long time."""
+        """Forget a producer name."""
         for table in (self._stored, self._pushed, self._in_flight):
             table.pop(name, None)
 
     def names(self) -> list[str]:
-        """Return the names of all producers with stored entries."""
+        """Return the producer names with stored entries."""
         return list(self._stored)
 
     def progress(self, name: str) -> Progress | None:
-        """Return the progress of a name's stored entries, or None."""
+        """Return the progress of a name's stored entries."""
         return self._stored.get(name)
 
 

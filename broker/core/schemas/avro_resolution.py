@@ -1,4 +1,4 @@
-"""Avro's schema resolution: check whether one definition can read data that was written with another."""
+"""Decide by Avro's schema resolution whether a reader's schema can read a writer's data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AvroType", "Definition", "parse", "why_unreadable"]
 AvroType = str | Mapping[str, Any] | list[Any]
 
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_PROMOTIONS: Final = {  # written → also readable as
+_PROMOTIONS: Final = {  # Maps a written type to the other types that can read it
     "int": frozenset({"long", "float", "double"}),
     "long": frozenset({"float", "double"}),
     "float": frozenset({"double"}),
@@ -23,14 +23,14 @@ _PROMOTIONS: Final = {  # written → also readable as
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
-_MOST_COMPARISONS: Final = 50_000  # of a type or a field with another; this many take about 0.3 s
-_MOST_NAME: Final = 100  # characters; a reason names every field on the path, each cut to this length
-_SYMBOLS_OF_A_COMPARISON: Final = 100  # comparing this many symbols takes as long as comparing two types
+_MOST_COMPARISONS: Final = 50_000  # This many comparisons take about 0.3 s
+_MOST_NAME: Final = 100  # Characters of a field's name in an error message
+_SYMBOLS_OF_A_COMPARISON: Final = 100  # Comparing this many symbols takes as long as comparing two types
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
 
 class Definition:
-    """One parsed definition: its root, and its named types under their full and their short names."""
+    """A parsed definition. `named` has each type under its full and its short name."""
 
     __slots__ = ("named", "root")
 
@@ -39,14 +39,14 @@ class Definition:
         self.root = root
 
     def resolve(self, schema: AvroType) -> AvroType:
-        """Return the type that a name refers to. A schema that is not such a name is returned unchanged."""
+        """Return the type that a name refers to. Any other schema is returned unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
         return schema
 
 
 def parse(data: bytes) -> Definition:
-    """Parse a definition that a client sent. Raises IncompatibleSchema if it is not valid."""
+    """Parse a definition. Raises IncompatibleSchema if the definition is not valid."""
     try:
         root = json.loads(data)
     except (ValueError, RecursionError):
@@ -58,10 +58,10 @@ def parse(data: bytes) -> Definition:
 
 
 def why_unreadable(reader: Definition, writer: Definition) -> str | None:
-    """Return why `reader` cannot read data that was written with `writer`, or return None if it can."""
+    """Return why `reader` cannot read data of `writer`, or None."""
     try:
         return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
-    except RecursionError:  # hundreds of records, each of which contains the next by name
+    except RecursionError:  # Hundreds of records may each contain the next record by name
         return "the schemas refer from type to type too often to compare them"
 
 
@@ -75,7 +75,7 @@ def _kind(schema: AvroType) -> str:
 
 
 def _inner(schema: AvroType) -> AvroType:
-    """Unwrap a type that only wraps another: {"type": {"type": "map", …}}, {"type": "a.defined.Name"}."""
+    """Unwrap types that only wrap another type."""
     while isinstance(schema, Mapping):
         kind = schema.get("type")
         if not isinstance(kind, Mapping | list) and (kind in _PRIMITIVES or kind in _COMPLEX):
@@ -85,7 +85,7 @@ def _inner(schema: AvroType) -> AvroType:
 
 
 def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
-    """Return the full name of a named type and the namespace inside it."""
+    """Return a type's full name, and the namespace inside the type."""
     name = str(schema["name"])
     if "." in name:
         return name, name.rpartition(".")[0]
@@ -94,15 +94,11 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 
 def _collect(definition: Definition, schema: AvroType, namespace: str, depth: int) -> AvroType:
-    """Add the schema's named types to the definition. Return the schema.
-
-    References to types of the enclosing namespace become full names. May change the schema in place. Raises
-    IncompatibleSchema if the definition is not valid.
-    """
+    """Return the schema with full names, and register its types. May change the schema in place."""
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")
     if isinstance(schema, str):
-        # A short name refers to a type of the enclosing namespace, if that namespace defines one with this name.
+        # The enclosing namespace has precedence for a short name.
         full = f"{namespace}.{schema}"
         return full if full in definition.named and schema not in _PRIMITIVES else schema
     if isinstance(schema, list):
@@ -138,7 +134,6 @@ def _collect(definition: Definition, schema: AvroType, namespace: str, depth: in
 
 
 def _require_known(definition: Definition, schema: AvroType) -> None:
-    """Raise IncompatibleSchema if a name has no definition."""
     schema = _inner(schema)
     if isinstance(schema, str):
         if schema not in _PRIMITIVES and schema not in definition.named:
@@ -164,8 +159,8 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 class _Pair:
     """A reader and a writer.
 
-    Records may contain themselves, so this class remembers the result of each pair of records. The number of
-    comparisons is limited: each type of one union may have to be compared with each type of the other union.
+    Results are remembered, because records may contain themselves. Comparisons are limited, because unions multiply
+    their number.
     """
 
     __slots__ = ("compared", "left", "reader", "writer")
@@ -216,9 +211,9 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
 
 
 def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
-    """Return the branches of the reader's union that may read `writer`.
+    """Return the branches of a union that may read `writer`.
 
-    If any record of the union has the writer's name, only such records are candidates, as in Avro's Java library.
+    As in Avro's Java library, records with the writer's name exclude all other branches.
     """
     pair.left -= len(union)
     branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]
@@ -233,13 +228,12 @@ def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroTyp
 
 
 def _same_name(pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
-    """Return whether the unqualified names are equal, or one of the reader's aliases matches."""
     written = str(writer["name"]).rpartition(".")[2]
     return any(name.rpartition(".")[2] == written for name in _names_of(pair, reader))
 
 
 def _names_of(pair: _Pair, named: Mapping[str, Any]) -> list[str]:
-    """Return the name of a type or field, and its aliases. Each alias counts as a comparison."""
+    """Return the name and the aliases. Each alias counts as a comparison."""
     aliases = named.get("aliases")
     if not isinstance(aliases, list):
         return [str(named["name"])]
@@ -261,10 +255,10 @@ def _record_mismatch(
     key, compared = (id(reader), id(writer)), pair.compared
     if key not in compared:
         before = len(compared)
-        compared[key] = None  # compatible until proven otherwise, because a record may contain itself
+        compared[key] = None  # Assume that the records are compatible, because a record may contain itself
         why = _field_mismatch(pair, reader, writer, where)
         if why is not None:
-            # Forget the pairs found compatible meanwhile: their results may depend on this pair, which is incompatible.
+            # Pairs found compatible meanwhile may depend on this incompatible pair, so forget those pairs.
             since = [compared.popitem() for _ in range(len(compared) - before)]
             compared.update(each for each in since if each[1] is not None)
         compared[key] = why

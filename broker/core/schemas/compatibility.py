@@ -1,4 +1,4 @@
-"""Decide which schemas may follow each other on a topic. The names of the strategies are Pulsar's."""
+"""Decide which schemas may follow each other on a topic."""
 
 from __future__ import annotations
 
@@ -42,15 +42,12 @@ _TRANSITIVE: Final = frozenset(
 
 
 def check_definition(schema: SchemaDefinition) -> None:
-    """Check that a schema can be stored.
-
-    Raises IncompatibleSchema if the definition is not valid, or if the type is NONE or AUTO_CONSUME.
-    """
+    """Check that a schema can be stored. Raises IncompatibleSchema otherwise."""
     if schema.type in _RECORDS:
         avro_resolution.parse(schema.data)
     elif schema.type is SchemaType.KEY_VALUE:
         for part in key_and_value(schema):
-            if part.type is not SchemaType.NONE:  # NONE is plain bytes: there is nothing to check
+            if part.type is not SchemaType.NONE:  # NONE means plain bytes
                 check_definition(part)
     elif schema.type is SchemaType.PROTOBUF_NATIVE:
         _root_message(schema)
@@ -61,16 +58,16 @@ def check_definition(schema: SchemaDefinition) -> None:
 def compared_versions(
     stored: Sequence[StoredSchema], strategy: SchemaCompatibility
 ) -> Sequence[StoredSchema]:
-    """Return the versions that a schema is compared with: all if the strategy is transitive, else the latest."""
+    """Return all versions for a transitive strategy, and otherwise only the latest version."""
     return stored if strategy in _TRANSITIVE else stored[-1:]
 
 
 def check_successor(
     stored: Sequence[StoredSchema], new: SchemaDefinition, strategy: SchemaCompatibility
 ) -> None:
-    """Check that `new` may follow the versions in `stored`, which are oldest first and do not include `new`.
+    """Check that `new` may follow the stored versions. Raises IncompatibleSchema otherwise.
 
-    Raises IncompatibleSchema with the reason.
+    `stored` is in ascending order and does not include `new`.
     """
     check_definition(new)
     if not stored or strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:
@@ -89,10 +86,9 @@ def check_successor(
 def check_reader(
     stored: Sequence[StoredSchema], reader: SchemaDefinition, strategy: SchemaCompatibility
 ) -> None:
-    """Check that a consumer with this schema can read the latest version or, with a transitive strategy, all versions.
+    """Check that a consumer's schema can read the versions that `compared_versions` returns.
 
-    Raises IncompatibleSchema if it cannot, if its schema is not valid, or if the topic has no schema. On a topic with a
-    schema, ALWAYS_COMPATIBLE accepts any reader.
+    Raises IncompatibleSchema if the schema cannot read a version, or if the topic has no schema.
     """
     if not stored:
         raise IncompatibleSchema("the topic has messages or clients but no schema; subscribe without one")
@@ -122,14 +118,11 @@ def _why_unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str |
     if reader.type is SchemaType.PROTOBUF_NATIVE:
         read_as, written_as = _root_message(reader), _root_message(writer)
         return None if read_as == written_as else f"{written_as} cannot be read as {read_as}"
-    return None  # a primitive type needs no other check
+    return None  # A primitive type needs no other check
 
 
 def _root_message(schema: SchemaDefinition) -> str:
-    """Return the name of the root message of a Protobuf descriptor. Raises IncompatibleSchema if it is missing.
-
-    The fields of the message are not compared: Protobuf skips unknown fields.
-    """
+    """Return the name of the root message. Fields are not compared, because Protobuf skips unknown fields."""
     try:
         name = json.loads(schema.data)["rootMessageTypeName"]
     except (ValueError, TypeError, KeyError):

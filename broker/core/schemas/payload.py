@@ -1,4 +1,4 @@
-"""Check that a message's bytes are a value of its schema, as far as the broker can read the schema."""
+"""Check that the bytes of a message fit its schema."""
 
 from __future__ import annotations
 
@@ -25,25 +25,24 @@ _SIZES: Final = {
     SchemaType.TIMESTAMP: 8,
 }
 _MOST_DEPTH: Final = 100
-# Comparisons of a value, or of one of its parts, with a type. They take at most 0.25 s; a recursive union could need
-# any number of them.
+# This many comparisons take at most 0.25 s. A recursive union could need any number.
 _MOST_COMPARISONS: Final = 30_000
-_SYMBOLS_OF_A_COMPARISON: Final = 100  # looking through this many symbols takes as long as a comparison
-# Characters of a field's name in an error, which repeats the name for every value inside the field.
+_SYMBOLS_OF_A_COMPARISON: Final = 100  # Looking through this many symbols takes as long as a comparison
+# Characters of a field's name in an error message.
 _MOST_NAME: Final = 100
 _INT_BITS: Final = {"int": 31, "long": 63}
 
 
 def is_readable(schema: SchemaDefinition) -> bool:
-    """Return whether `check_payload` checks the bytes of messages with this schema."""
+    """Return whether `check_payload` checks messages with this schema."""
     return schema.type in _SIZES or schema.type in (SchemaType.STRING, SchemaType.JSON)
 
 
 def check_payload(schema: SchemaDefinition, data: bytes) -> None:
-    """Check a message's bytes. Raises IncompatibleSchema, which says what is wrong and where, but shows no values.
+    """Check the bytes of a message. Raises IncompatibleSchema, whose text shows no values.
 
-    Accepts any bytes if the schema is not readable. Accepts the rest of a value after 30,000 comparisons with types or
-    100 nested levels, because a schema that a client invented must not stop the broker.
+    Accepts any bytes if the schema is not readable. Also accepts parts beyond the limits on comparisons and depth,
+    because a client's schema must not stop the broker.
     """
     if schema.type is SchemaType.STRING:
         try:
@@ -65,7 +64,7 @@ def _check_json(definition: bytes, data: bytes) -> None:
     try:
         schema = json.loads(definition)
     except ValueError:
-        return  # not an Avro definition, so there is nothing to check
+        return  # The schema is not an Avro definition
     if isinstance(schema, dict | list | str):
         run = _Run()
         _collect(schema, run.names, 0)
@@ -73,8 +72,6 @@ def _check_json(definition: bytes, data: bytes) -> None:
 
 
 class _Run:
-    """One check: the schema's types by name, and how many comparisons are left."""
-
     __slots__ = ("left", "names")
 
     def __init__(self) -> None:
@@ -83,7 +80,6 @@ class _Run:
 
 
 def _collect(schema: Any, names: dict[str, Any], depth: int) -> None:
-    """Add the named types of a schema to `names`."""
     if depth > _MOST_DEPTH:
         return
     if isinstance(schema, list):
@@ -107,7 +103,7 @@ def _check(schema: Any, value: Any, run: _Run, where: str, depth: int) -> None:
     if depth > _MOST_DEPTH or run.left < 0:
         return
     while isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
-        schema = schema["type"]  # a type that only wraps another one
+        schema = schema["type"]
         run.left -= 1
     if isinstance(schema, list):
         if not any(_fits(each, value, run, depth) for each in schema):
@@ -174,7 +170,7 @@ def _kind_of(schema: Any) -> str:
 
 
 def _is_primitive(kind: str, value: Any) -> bool:
-    """Return whether a value is of this kind. A kind that Avro does not know fits any value."""
+    """Return whether a value has this kind. An unknown kind fits any value."""
     match kind:
         case "null":
             return value is None
@@ -200,7 +196,7 @@ def _wrong(where: str, value: Any, wanted: str) -> IncompatibleSchema:
 
 
 def _described(value: Any) -> str:
-    """Return a value's type, but not its content: more people read the logs than the messages."""
+    """Return only the type, because more people read the logs than the messages."""
     match value:
         case None:
             return "null"

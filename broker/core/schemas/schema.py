@@ -1,4 +1,4 @@
-"""A topic's schema, as clients send it and the broker stores it."""
+"""The schema of a topic, and its versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIZE: Final = struct.Struct(">i")
 
 
 class SchemaType(IntEnum):
-    """Pulsar's Schema.Type, with its numbers."""
+    """Pulsar's schema types and their numbers."""
 
     NONE = 0
     STRING = 1
@@ -55,17 +55,17 @@ class SchemaType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDefinition:
-    """A schema: how to decode the bytes of a message."""
+    """The definition of a schema."""
 
     type: SchemaType
-    data: bytes  # such as an Avro definition in JSON; empty for a primitive type
+    data: bytes  # Empty for a primitive type
     name: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def is_same(self, other: SchemaDefinition) -> bool:
         """Return whether both schemas mean the same.
 
-        Names do not count. Properties count only for a KeyValue: its encoding, and the types of its parts.
+        Names are ignored. Properties count only for a KeyValue schema.
         """
         if self.type is not other.type or self.data != other.data:
             return False
@@ -76,40 +76,40 @@ class SchemaDefinition:
 class StoredSchema:
     """One version of a topic's schema."""
 
-    version: int  # 0 is the first
+    version: int
     schema: SchemaDefinition
 
     @property
     def is_deletion(self) -> bool:
-        """Whether this version only marks that the topic's schema was deleted."""
+        """Whether this version marks a deletion."""
         return self.schema.type is SchemaType.NONE
 
 
-# A deletion is stored as a version, so that the version numbers in stored messages keep their meaning. No client can
-# store a schema of type NONE.
+# A deletion is stored as a version, because version numbers in messages must stay valid. Clients cannot store type
+# NONE.
 DELETED: Final = SchemaDefinition(type=SchemaType.NONE, data=b"", name="deleted")
 
 
 def since_deletion(stored: Sequence[StoredSchema]) -> list[StoredSchema]:
-    """Return the versions after the last deletion, oldest first."""
+    """Return the versions after the last deletion."""
     last = max((at for at, each in enumerate(stored) if each.is_deletion), default=-1)
     return list(stored[last + 1 :])
 
 
 def version_bytes(version: int) -> bytes:
-    """Return a version as clients receive it and put it into their messages."""
+    """Encode a version number for clients."""
     return _VERSION.pack(version)
 
 
 def version_number(data: bytes) -> int:
-    """Return the version number in a client's request. Raises IncompatibleSchema if `data` has a wrong length."""
+    """Decode a client's version number. Raises IncompatibleSchema if `data` has the wrong length."""
     if len(data) != _VERSION.size:
         raise IncompatibleSchema(f"a schema version has {_VERSION.size} bytes, not {len(data)}")
     return int(_VERSION.unpack(data)[0])
 
 
 def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDefinition]:
-    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if one is cut off or of unknown type."""
+    """Split a KeyValue schema. Raises IncompatibleSchema if a part is not valid."""
     parts: list[SchemaDefinition] = []
     offset = 0
     for part in ("key", "value"):

@@ -1,4 +1,4 @@
-"""How long the messages of a subscription took from delivery to ack."""
+"""Latencies from delivery to ack."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["BUCKETS", "AckLatencies"]
 
 
 class AckLatencies:
-    """Counts of messages by the time from their latest delivery to their ack, since `take` was last called."""
+    """Counts of messages by the time from their latest delivery to their ack."""
 
     __slots__ = ("_counts",)
 
     def __init__(self) -> None:
-        self._counts: list[int] | None = None  # made at the first ack: most subscriptions are idle
+        self._counts: list[int] | None = None  # Created at the first ack, because most subscriptions are idle
 
     def count(self, latency_ms: int, messages: int) -> None:
-        """Count messages that were acked this long after they were delivered. A negative time counts as 0."""
+        """Count acked messages. A negative latency counts as 0."""
         if self._counts is None:
             self._counts = [0] * BUCKETS
         bucket = (
@@ -25,7 +25,7 @@ class AckLatencies:
         self._counts[bucket] += messages
 
     def take(self) -> list[int] | None:
-        """Return the counts up to the last bucket that is not 0, and reset all. None = nothing was counted."""
+        """Return the counts without zeros at the end, or None, and reset the counts."""
         counts, self._counts = self._counts, None
         while counts and not counts[-1]:
             counts.pop()

@@ -1,4 +1,4 @@
-"""Deadlines of deliveries: the ack timeouts and negative acks of one subscription."""
+"""Ack timeouts and negative acks of one subscription."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["BUCKET_MS", "DeliveryDeadlines", "Due"]
 
-BUCKET_MS: Final = 32  # one timer serves all deadlines of one bucket
+BUCKET_MS: Final = 32  # One timer serves all deadlines of one bucket
 
 
 class Due(NamedTuple):
     """A delivery whose deadline has passed."""
 
     position: Position
-    is_nack: bool  # True: a negative ack; False: an ack timeout
+    is_nack: bool
 
 
 class DeliveryDeadlines:
-    """At most one deadline per entry. A negative ack replaces the ack timeout. No entry is due early."""
+    """Deadlines of delivered entries. A negative ack replaces the ack timeout."""
 
     __slots__ = ("_nacked", "_wheel")
 
@@ -32,21 +32,20 @@ class DeliveryDeadlines:
         return len(self._wheel)
 
     def time_out(self, position: Position, due_ms: int) -> None:
-        """Set the ack timeout of an entry that was delivered."""
+        """Set the ack timeout of a delivered entry."""
         self._wheel.schedule(position, due_ms)
 
     def nack(self, position: Position, due_ms: int) -> None:
         """Set when to redeliver an entry after a negative ack.
 
-        Later negative acks of the same delivery change nothing; otherwise a client could postpone the redelivery
-        forever.
+        Repeated negative acks change nothing. Otherwise a client could postpone the redelivery forever.
         """
         if position not in self._nacked:
             self._nacked.add(position)
             self._wheel.schedule(position, due_ms)
 
     def cancel(self, position: Position) -> None:
-        """Cancel the deadline, because the delivery has ended. Safe to repeat."""
+        """Cancel the deadline of an entry. Safe to repeat."""
         self._wheel.cancel(position)
         if self._nacked:
             self._nacked.discard(position)
@@ -57,16 +56,16 @@ class DeliveryDeadlines:
         self._nacked.clear()
 
     def pop_due(self, now_ms: int) -> list[Due]:
-        """Remove and return the deliveries that are due at or before `now_ms`, earliest first."""
+        """Remove and return the due deliveries, earliest first."""
         due = [Due(position, position in self._nacked) for position in self._wheel.pop_due(now_ms)]
         if self._nacked:
             self._nacked.difference_update([each.position for each in due])
         return due
 
     def due_ms(self, position: Position) -> int | None:
-        """Return when an entry is due, or None if it has no deadline."""
+        """Return the deadline of an entry, or None."""
         return self._wheel.due_ms(position)
 
     def next_due_ms(self) -> int | None:
-        """Return the earliest deadline, or None if there is none."""
+        """Return the earliest deadline, or None."""
         return self._wheel.next_due_ms()

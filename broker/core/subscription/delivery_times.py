@@ -1,4 +1,4 @@
-"""When entries were delivered, for dispatchers that send in order and do not record single entries."""
+"""Delivery times for dispatchers that send in order and do not record single entries."""
 
 from __future__ import annotations
 
@@ -10,36 +10,34 @@ from broker.core.position import Position
 
 __all__ = ["DeliveryTimes"]
 
-_MOST: Final = 128  # runs
-_PARTS: Final = 32  # a joined run covers less than one of these parts of the span
+_MOST: Final = 128  # Largest number of runs
+_PARTS: Final = 32
 
 
 class DeliveryTimes:
-    """Remembers runs of entries, and the times of the first and the last delivery in each run.
+    """Delivery times of runs of neighbouring entries.
 
-    The oldest runs are forgotten when all their messages are acked. At most 128 runs are remembered. When there are
-    more, neighbouring runs are joined if their deliveries lie less than 1/32 of the span apart. The span is at most the
-    time from the delivery of the oldest unacked message to the newest delivery. All entries of a run are reported with
-    the time of its last delivery. So a reported time is never before the delivery. It is after the delivery by less
-    than 1/32 of the longest span while the message was unacked.
+    Every entry is reported with the time of the last delivery in its run. This time is too late by less than 1/32 of
+    the longest span while the message was unacked. The span is at most the time from the oldest unacked delivery to the
+    newest delivery.
 
-    Joining leaves at most 66 runs, because two neighbours that are not joined cover at least 1/32 of the span. So at
-    most one delivery in 62 has to look at all 128 runs.
+    At most 128 runs are remembered. To make room, neighbouring runs are joined if their deliveries lie less than 1/32
+    of the span apart. Joining leaves at most 66 runs.
     """
 
     __slots__ = ("_delivered_ms", "_first_ms", "_last", "_messages")
 
     def __init__(self) -> None:
-        self._last: list[Position] = []  # last position of each run
-        self._first_ms: list[int] = []  # the first delivery of each run
-        self._delivered_ms: list[int] = []  # the last delivery of each run
-        self._messages: list[int] = []  # unacked
+        self._last: list[Position] = []  # Last position of each run
+        self._first_ms: list[int] = []
+        self._delivered_ms: list[int] = []  # Last delivery of each run
+        self._messages: list[int] = []  # Unacked messages of each run
 
     def __len__(self) -> int:
         return len(self._last)
 
     def add(self, last: Position, messages: int, now_ms: int) -> None:
-        """Record the delivery of entries up to `last`, which is beyond all earlier ones."""
+        """Record the delivery of entries up to `last`, which must be beyond all earlier entries."""
         if self._delivered_ms and now_ms < self._delivered_ms[-1]:
             self._move_back(self._delivered_ms[-1] - now_ms)
         if self._delivered_ms and self._delivered_ms[-1] == now_ms:
@@ -51,13 +49,13 @@ class DeliveryTimes:
         self._append(last, now_ms, now_ms, messages)
 
     def _move_back(self, back_ms: int) -> None:
-        """Make all times earlier, because the clock was set back. Latencies are differences, so they stay right."""
+        """Make all times earlier after the clock was set back. Latencies stay right."""
         self._first_ms = [each - back_ms for each in self._first_ms]
         self._delivered_ms = [each - back_ms for each in self._delivered_ms]
 
     def _join(self) -> None:
         runs = list(zip(self._last, self._first_ms, self._delivered_ms, self._messages, strict=True))
-        # The first run has an unacked message, perhaps only its last one. So the span begins at its last delivery.
+        # Perhaps only the last message of the first run is unacked, so the span begins at the run's last delivery.
         span_ms = self._delivered_ms[-1] - self._delivered_ms[0]
         self.clear()
         for last, first_ms, delivered_ms, messages in runs:
@@ -75,10 +73,7 @@ class DeliveryTimes:
         self._messages.append(messages)
 
     def acked(self, position: Position, messages: int) -> int:
-        """Subtract acked messages of the entry at `position`.
-
-        Return when the entry was delivered, in Unix ms, as exactly as the class says; 0 = not known.
-        """
+        """Subtract acked messages. Returns the entry's delivery time in Unix milliseconds, or 0 if unknown."""
         at = bisect_left(self._last, position)
         if at == len(self._last):
             return 0
@@ -89,13 +84,12 @@ class DeliveryTimes:
         return delivered_ms
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
-        """Subtract `messages`, the oldest first, up to the run of `position`.
+        """Subtract acked messages from the oldest runs, up to the run of `position`.
 
-        Return pairs: a time of delivery in Unix ms, as exact as the class says, and how many of these messages were
-        delivered then. Return nothing if `position` is beyond every run.
+        Returns pairs of a delivery time in Unix milliseconds and a number of messages.
         """
         at = bisect_left(self._last, position)
-        if at == len(self._last):  # beyond every run, so all are acked
+        if at == len(self._last):  # All remembered messages are acked
             self.clear()
             return ()
         found = []
@@ -109,7 +103,7 @@ class DeliveryTimes:
         return found
 
     def forget_through(self, position: Position) -> None:
-        """Forget the runs up to `position`, because the cursor was moved past them."""
+        """Forget the runs up to `position`."""
         self._forget_first(bisect_right(self._last, position))
 
     def clear(self) -> None:
@@ -117,7 +111,6 @@ class DeliveryTimes:
         self._last, self._first_ms, self._delivered_ms, self._messages = [], [], [], []
 
     def _forget_acked(self) -> None:
-        """Forget the first runs that have no unacked message left."""
         unacked = (at for at, messages in enumerate(self._messages) if messages > 0)
         self._forget_first(next(unacked, len(self._messages)))
 

@@ -1,4 +1,4 @@
-"""Why a consumer left its subscription."""
+"""Causes of a consumer's departure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["DepartureCause"]
 
 
 class DepartureCause(StrEnum):
-    """The cause of a consumer's departure. The table `vela_consumer_departure` stores the values."""
+    """The cause of a consumer's departure. The database stores the values."""
 
-    CLOSED = "closed"  # its client closed it
-    LOST = "lost"  # its connection or the broker's process ended
-    BROKER = "broker"  # the broker closed it; the reason is stored too
-    INCOMPATIBLE = "incompatible"  # the broker closed it, because its client is too old to split batches
+    CLOSED = "closed"
+    LOST = "lost"  # The connection or the broker's process ended
+    BROKER = "broker"
+    INCOMPATIBLE = "incompatible"  # The client is too old to split batches

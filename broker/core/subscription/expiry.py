@@ -1,7 +1,4 @@
-"""Decide when unused subscriptions and topics expire.
-
-A subscription is unused while it has no consumers, a topic while it has no clients.
-"""
+"""Decide when unused subscriptions and topics expire."""
 
 from __future__ import annotations
 
@@ -15,15 +12,15 @@ __all__ = ["Use", "is_expired", "is_inactive"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """The consumers, the last use and the backlog of a subscription."""
+    """The use of a subscription."""
 
-    consumers: int  # attached now
-    last_used_ms: int  # when its last consumer left; if unknown, when it was loaded or created
+    consumers: int
+    last_used_ms: int  # Time when the last consumer left. If unknown, the time of creation or loading.
     backlog_messages: int
 
 
 def is_expired(use: Use, policies: Policies, now_ms: int) -> bool:
-    """Return whether a subscription has had no consumer for over `subscription_expiry_ms`; 0 = it never expires."""
+    """Return whether a subscription has had no consumer for longer than `subscription_expiry_ms`."""
     expiry_ms = policies.subscription_expiry_ms
     return expiry_ms > 0 and not use.consumers and now_ms - use.last_used_ms > expiry_ms
 
@@ -33,7 +30,7 @@ def is_inactive(
 ) -> bool:
     """Return whether a topic may be deleted as inactive.
 
-    `last_used_ms` is when its last client left or its last message arrived, whichever is later.
+    `last_used_ms` is when the last client left or the last message arrived, whichever is later.
     """
     if not policies.delete_inactive_topics or producers:
         return False

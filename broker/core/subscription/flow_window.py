@@ -1,7 +1,6 @@
-"""The recent flow of a subscription, for `standing`: coarse samples over half a minute, and the longest recent gap.
+"""The recent flow of a subscription, and its longest recent gap.
 
-A gap is the time between two messages, or how long nothing was acked while messages waited. No clock: time is part of
-each sample.
+A gap is the time between two messages, or the time without acks while messages waited.
 """
 
 from __future__ import annotations
@@ -18,24 +17,23 @@ GAPS: Final = 3
 """The flow counts as stopped after a silence of this many times the longest recent gap."""
 
 LONGEST_WAIT_MS: Final = 600_000
-"""The flow counts as stopped after a silence of this length, however long the gaps were."""
+"""The flow always counts as stopped after a silence of this length."""
 
-# The recent lowest and highest number of waiting messages are taken over this time. Bursts at shorter intervals change
-# neither number much.
+# Bursts at shorter intervals hardly change the lowest and highest number of waiting messages.
 _RECENT_MS: Final = 15_000
 _BUCKET_MS: Final = 3_000
-_GAPS_REMEMBERED: Final = 15  # the least number; at most twice as many are remembered
+_GAPS_REMEMBERED: Final = 15
 
 
 class Sample(NamedTuple):
     """The counts of a subscription at one time."""
 
     now_ms: int
-    ready_messages: int  # published since the topic began, without delayed ones that are passed over
-    # Acked, or passed by a move, since the topic began. Messages that expired since the topic was loaded do not count.
+    ready_messages: int  # Published, except messages that are still delayed
+    # Acked or passed by a cursor move. Messages that expired since the topic was loaded do not count.
     acked_messages: int
-    waiting_messages: int  # ready and not acked; an estimate, which is 0 only if there are none
-    cursor_version: int  # rises when an act or a client moves the cursor; acks do not change it
+    waiting_messages: int  # An estimate that is 0 only if no message waits
+    cursor_version: int  # Rises when the cursor is moved, but not with acks
     is_paused: bool
 
 
@@ -52,7 +50,7 @@ class Totals(NamedTuple):
         return cls(sample.now_ms, sample.ready_messages, sample.acked_messages)
 
     def skipping(self, messages: int) -> Totals:
-        """Return the totals as if these messages had been acked before that time."""
+        """Return the totals as if more messages had been acked before."""
         return self._replace(acked_messages=self.acked_messages + messages)
 
 
@@ -68,43 +66,40 @@ class LongestGap:
 
     @property
     def ms(self) -> int:
-        """The length of the longest gap; 0 = there was none."""
+        """The length of the longest gap."""
         return max(self._now_ms, self._before_ms)
 
     def add(self, gap_ms: int) -> None:
-        """Remember a gap that has just ended."""
+        """Remember a gap."""
         if self._count >= _GAPS_REMEMBERED:
             self._before_ms, self._now_ms, self._count = self._now_ms, 0, 0
         self._now_ms = max(self._now_ms, gap_ms)
         self._count += 1
 
     def age(self) -> None:
-        """Treat every gap so far as old, so that it is soon forgotten."""
+        """Treat all remembered gaps as old, to forget them soon."""
         self._before_ms, self._now_ms, self._count = self.ms, 0, 0
 
     def patience_ms(self, least_ms: int) -> int:
-        """Return how long a silence may last, at least `least_ms`, before the flow counts as stopped."""
+        """Return how long a silence may last before the flow counts as stopped."""
         return min(LONGEST_WAIT_MS, max(least_ms, GAPS * self.ms))
 
 
 class FlowWindow:
-    """The samples of the last `WINDOW_MS`, in buckets of three seconds.
-
-    Each bucket has the totals at its beginning, and the smallest and largest number of messages that waited during it.
-    """
+    """The samples of the last `WINDOW_MS`, in buckets."""
 
     __slots__ = ("_rows",)
-    _WIDTH: Final = 5  # begin_ms, ready, acked, lowest waiting, highest waiting
+    _WIDTH: Final = 5  # The columns are begin_ms, ready, acked, lowest waiting and highest waiting
 
     def __init__(self) -> None:
         self._rows = array("q")
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all samples."""
         del self._rows[:]
 
     def add(self, sample: Sample) -> None:
-        """Remember a sample, and forget the samples that have left the window."""
+        """Remember a sample, and forget the samples outside the window."""
         rows, width, waiting = self._rows, self._WIDTH, sample.waiting_messages
         if not rows or sample.now_ms - rows[-width] >= _BUCKET_MS:
             rows.extend((sample.now_ms, sample.ready_messages, sample.acked_messages, waiting, waiting))
@@ -115,7 +110,7 @@ class FlowWindow:
             rows[-1] = max(rows[-1], waiting)
 
     def skip(self, messages: int) -> None:
-        """Change every sample as if these messages had been acked before it."""
+        """Treat a number of messages as acked before every sample."""
         for at in range(0, len(self._rows), self._WIDTH):
             self._rows[at + 2] += messages
             self._rows[at + 3] = max(0, self._rows[at + 3] - messages)
@@ -126,26 +121,26 @@ class FlowWindow:
         return bool(self._rows) and now_ms - self._rows[0] >= WINDOW_MS
 
     def flow_since(self, at: int, sample: Sample) -> tuple[int, int, int]:
-        """Return the milliseconds since bucket `at` began, and how many messages arrived and were acked since then."""
+        """Return the milliseconds, the new messages and the acked messages since bucket `at` began."""
         begin_ms, ready, acked = self._rows[at : at + 3]
         return sample.now_ms - begin_ms, sample.ready_messages - ready, sample.acked_messages - acked
 
     @property
     def begin(self) -> Totals:
-        """The totals at the beginning of the window, which must have a sample."""
+        """The totals at the beginning of a window with samples."""
         return Totals(*self._rows[:3])
 
     def recent(self, now_ms: int) -> int:
-        """Return the index of the first bucket of the last 15 seconds, to pass to the other methods as `at`."""
+        """Return the index of the first bucket of the last 15 seconds, to pass as `at`."""
         at = len(self._rows) - self._WIDTH
         while at and self._rows[at - self._WIDTH] >= now_ms - _RECENT_MS:
             at -= self._WIDTH
         return at
 
     def lowest(self, at: int) -> int:
-        """Return the smallest number of messages that waited since bucket `at` began."""
+        """Return the smallest number of waiting messages since bucket `at` began."""
         return min(self._rows[at + 3 :: self._WIDTH])
 
     def highest(self, at: int) -> int:
-        """Return the largest number of messages that waited since bucket `at` began."""
+        """Return the largest number of waiting messages since bucket `at` began."""
         return max(self._rows[at + 4 :: self._WIDTH])

@@ -1,4 +1,4 @@
-"""How long cursors wait between flushes."""
+"""Pauses between flushes of cursors."""
 
 from __future__ import annotations
 
@@ -7,28 +7,25 @@ from typing import Final
 __all__ = ["REFUSED_PAUSE_MOST_S", "WINDOW_S", "flush_pause_s", "refused_pause_s"]
 
 WINDOW_S: Final = 1.0
-"""The longest time that an ack stays unstored, provided that a flush takes less than 0.45 s."""
+"""The longest time that an ack stays unstored if a flush takes less than 0.45 s."""
 
 REFUSED_PAUSE_MOST_S: Final = 60.0
-"""The longest pause between two attempts to store a cursor that the database refuses."""
+"""The longest pause between two attempts to store a refused cursor."""
 
 _LEAST_S: Final = 0.1
-_PAUSES_PER_FLUSH: Final = 20  # flushing takes less than a twentieth of the time, unless flushes are slow
+_PAUSES_PER_FLUSH: Final = 20  # Flushing takes less than a twentieth of the time, unless flushes are slow
 _REFUSED_PAUSE_FIRST_S: Final = 0.2
 
 
 def flush_pause_s(last_flush_s: float) -> float:
-    """Return the seconds between two flushes, assuming that the next flush takes as long as the last one.
+    """Return the seconds between two flushes, assuming that the next flush takes as long as the last flush.
 
-    An ack that arrives just after a flush has collected the cursors waits for the rest of that flush, the pause, and
-    the whole next flush. All three fit into the window unless flushes are slow.
+    An ack may have to wait for the rest of one flush, the pause, and the whole next flush. All three fit into
+    `WINDOW_S` unless flushes are slow.
     """
     return max(_LEAST_S, min(_PAUSES_PER_FLUSH * last_flush_s, WINDOW_S - 2 * last_flush_s))
 
 
 def refused_pause_s(refusals: int) -> float:
-    """Return the seconds to wait after this many refusals in a row.
-
-    The pause doubles each time, up to `REFUSED_PAUSE_MOST_S`.
-    """
+    """Return the seconds to wait after this many refusals in a row."""
     return float(min(REFUSED_PAUSE_MOST_S, _REFUSED_PAUSE_FIRST_S * 2 ** min(refusals - 1, 20)))

@@ -10,14 +10,13 @@ from typing import Final
 from broker.core.cursor.position_set import PositionSet, positions_of
 from broker.core.position import Position, packed
 
-_SLACK: Final = 64  # stale keys that even a small heap may hold
+_SLACK: Final = 64  # Stale keys that even a small heap may hold
 
 
 class ReplaySet(PositionSet):
     """Positions to send before normal reads, lowest first.
 
-    A heap with lazy deletion finds the lowest block, because a million delayed messages that fall due together may wait
-    here.
+    A heap with lazy deletion finds the lowest block, because a million delayed messages may fall due together.
     """
 
     __slots__ = ("_heap",)
@@ -27,12 +26,12 @@ class ReplaySet(PositionSet):
         self._heap: list[int] = []
 
     def first(self) -> Position | None:
-        """Return the lowest position, or None if the set is empty."""
+        """Return the lowest position, or None."""
         key = self._first_block()
         return None if key is None else next(positions_of(key, self._blocks[key]))
 
     def peek(self, limit: int) -> list[Position]:
-        """Return at most `limit` positions, ascending, without removing them. Sorts the blocks."""
+        """Return at most `limit` positions in ascending order, without removing them."""
         found: list[Position] = []
         for key in sorted(self._blocks):
             found += islice(positions_of(key, self._blocks[key]), limit - len(found))
@@ -41,7 +40,7 @@ class ReplaySet(PositionSet):
         return found
 
     def pop_first(self, limit: int) -> list[Position]:
-        """Remove and return at most `limit` positions, ascending."""
+        """Remove and return at most `limit` positions in ascending order."""
         popped: list[Position] = []
         while len(popped) < limit and (key := self._first_block()) is not None:
             popped += islice(positions_of(key, self._blocks[key]), limit - len(popped))
@@ -71,15 +70,14 @@ class ReplaySet(PositionSet):
 
 
 class RedeliveryCounts:
-    """Redelivery counts: how often an entry was taken back from a connected consumer, to be delivered again.
+    """Redelivery counts of entries that were taken back from connected consumers.
 
-    The client asked for it, or a deadline or an operator caused it.
+    With `every_send`, an entry also counts when its consumer has left, as in Pulsar 2.5 to 2.10.
     """
 
     __slots__ = ("_counts", "_every_send")
 
     def __init__(self, *, every_send: bool = False) -> None:
-        """With `every_send`, entries that come back because their consumer left count too, as in Pulsar 2.5 to 2.10."""
         self._counts: dict[int, int] = {}
         self._every_send = every_send
 
@@ -94,13 +92,13 @@ class RedeliveryCounts:
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def returned(self, positions: Iterable[Position]) -> None:
-        """With `every_send`, count entries that are sent again because their consumer left. Otherwise do nothing."""
+        """Count entries whose consumer left. Does nothing without `every_send`."""
         if self._every_send:
             for position in positions:
                 self.increment(position)
 
     def nobody_left(self) -> None:
-        """Forget the counts, because the last consumer left or the first one joins. Keep them with `every_send`."""
+        """Forget the counts when no consumer is left. Does nothing with `every_send`."""
         if not self._every_send:
             self._counts.clear()
 
@@ -109,7 +107,7 @@ class RedeliveryCounts:
             self._counts.pop(packed(position), None)
 
     def discard_through(self, mark_delete: Position) -> None:
-        """Forget the counts at or before `mark_delete`. Linear, so call it only when the cursor is moved."""
+        """Forget the counts at or before `mark_delete`, in linear time."""
         limit = packed(Position(mark_delete.ledger_id, max(0, mark_delete.entry_id)))
         if mark_delete[1] < 0:
             limit -= 1
