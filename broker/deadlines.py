@@ -1,7 +1,6 @@
 """One heap and one timer for all parts of the broker that have a due time.
 
-Celery's tick calls `run_due` too. The timer is finer, but the tick alone is enough. VELA_WHEEL=0 switches the timer
-off.
+Celery's tick calls `run_due` too, and alone is enough. The timer is finer. VELA_WHEEL=0 switches the timer off.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Deadlines:
         self._timer_at_ms = 0
 
     def watch(self, timed: Timed, due_ms: int) -> None:
-        """Run this part at `due_ms`, or earlier if an earlier time is set."""
+        """Run this part at `due_ms` or earlier."""
         self._due.bring_forward(timed, due_ms)
         self._arm(due_ms)
 

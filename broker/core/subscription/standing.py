@@ -22,20 +22,17 @@ __all__ = ["Standing", "SubscriptionState", "Verdict"]
 
 _STUCK_AFTER_MS: Final = 30_000
 _IDLE_AFTER_MS: Final = 60_000
-# Messages recur while the gaps between them are not longer than this.
 _LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS
 _FEW_MESSAGES: Final = 10
-# A subscription that lags by at most this many seconds of flow has caught up.
+# These three numbers are seconds of flow. A second of flow is the number of messages in a second.
 _CAUGHT_UP_S: Final = 1
-# A change of fewer seconds of flow is noise.
 _NOTABLE_S: Final = 10
-# Acks in batches make more noise, but never more seconds of flow than this.
 _MOST_NOTABLE_S: Final = 60
 _LEAST_STAY_MS: Final = 30_000
 _STAYS: Final = 3
 # An anchor is the lowest or highest number of waiting messages since the last notable change.
 _FORGET_ANCHOR_MS: Final = 3_600_000
-_LOOK_MS: Final = 1_000  # interval of samples while anything happens
+_LOOK_MS: Final = 1_000
 
 
 class SubscriptionState(IntEnum):
@@ -67,8 +64,8 @@ class Standing:
     """Judges the state of one subscription.
 
     Call `look` each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. While
-    `is_settled` is true, a call after each change is enough. An instance takes about a kilobyte. Drop the instance
-    once `is_forgettable` is true.
+    `is_settled` is true, a call after each change is enough. Drop an instance once `is_forgettable` returns
+    true, because each instance takes about a kilobyte.
     """
 
     __slots__ = (
@@ -213,16 +210,13 @@ class Standing:
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
         if is_acked:  # otherwise, an act has emptied the backlog
-            # A slow consumer repeats its gaps, so remember this gap. A gap of LONGEST_WAIT_MS or more would only hide
-            # the next failure.
+            # A slow consumer repeats this gap. A longer gap would only hide the next failure.
             gap_ms = sample.now_ms - self._progress_ms
             if gap_ms < LONGEST_WAIT_MS:
                 self._ack_gap.add(gap_ms)
             self._ack_gap.age()
         self._begin(sample)
         return SubscriptionState.WATCHING
-
-    # -- changes since the last sample ---------------------------------------------------------------------------
 
     def _rest(self, sample: Sample) -> None:
         """If nothing waited at the last sample, add a quiet sample for one second ago."""
@@ -255,8 +249,6 @@ class Standing:
 
     def _is_quiet(self, now_ms: int) -> bool:
         return now_ms - self._arrived_ms >= self._arrival_gap.patience_ms(_IDLE_AFTER_MS)
-
-    # -- the verdict from the window -----------------------------------------------------------------------------
 
     def _judged_by_window(self, sample: Sample) -> SubscriptionState:
         window, now_ms = self._window, sample.now_ms
@@ -319,7 +311,6 @@ class Standing:
         return max(_FEW_MESSAGES, flow_per_s * max(_NOTABLE_S, waves_s))
 
     def _moved(self, from_ms: int, now_ms: int) -> None:
-        """Keep the state three times as long as the change took, but at least 30 s and at most an hour."""
         stay_ms = min(_FORGET_ANCHOR_MS, max(_LEAST_STAY_MS, _STAYS * (now_ms - from_ms)))
         self._moves_until_ms = now_ms + stay_ms
 

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-# One subscription may add this many rows in one round, because other subscriptions need room too. A round ends when the
-# writer takes the rows.
+# The limit in one round, because other subscriptions need room too. A round ends when the writer takes the rows.
 MOST_ROWS: Final = 2_000
-_MOST_SENT: Final = 1_000  # runs that an Exclusive or Failover subscription remembers
-_GROWS_MS: Final = 1_000  # time for which a run may grow
+_MOST_SENT: Final = 1_000
+_GROWS_MS: Final = 1_000
 
 
 class StoryConsumer(Protocol):
@@ -86,9 +85,8 @@ _BROKER: Final = _Broker()
 class DeliveryStory:
     """Records the deliveries and acks of one subscription.
 
-    `subscription_id` is None for a reader's cursor, for which nothing is recorded. In the mode `redelivered`, an
-    entry's rows usually begin with the delivery from which the entry first comes back. To save time, a caller may skip
-    deliveries while `watches_deliveries` is false, and acks while `watches_acks` is false.
+    `subscription_id` is None for a reader's cursor, for which nothing is recorded. Callers need not report deliveries
+    while `watches_deliveries` is false, or acks of consumers while `watches_acks` is false.
     """
 
     __slots__ = (
@@ -140,8 +138,6 @@ class DeliveryStory:
         self._sent.clear()
         self._watch()
 
-    # -- deliveries ----------------------------------------------------------------------------------------------
-
     def delivered(
         self,
         consumer: StoryConsumer,
@@ -154,7 +150,7 @@ class DeliveryStory:
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
-            # Usually, the entries follow the last run. This check must be cheap.
+            # Usually, the entries follow the last run.
             if (
                 run is not None
                 and first == run.last + 1
@@ -189,10 +185,10 @@ class DeliveryStory:
         self._watch()
 
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
-        """Note that everything delivered and not acked is delivered again, on Exclusive or Failover.
+        """Note that an Exclusive or Failover subscription redelivers everything that is not acked.
 
-        A consumer may leave behind a million entries, every second one acked. Therefore, only the first MOST_ROWS
-        unacked parts are recorded. Entries after these parts are only counted.
+        A consumer may leave behind a million entries. Therefore, only the first MOST_ROWS unacked parts are recorded.
+        Later entries are only counted.
         """
         sent, runs = self._sent, list(self._sent)
         self._growing.clear()
@@ -235,8 +231,6 @@ class DeliveryStory:
         new = [each for each in _positions(ledger_id, first, last) if each not in again]
         for _, _, since, until in _runs(new, None):
             yield ledger_id, since, until
-
-    # -- ends ----------------------------------------------------------------------------------------------------
 
     def acked(self, consumer: StoryConsumer | None, position: Position, completed: bool, now_ms: int) -> None:
         """Note an ack of an entry or of some of its messages. `consumer` is None if the broker itself acked."""
@@ -286,8 +280,6 @@ class DeliveryStory:
         """Forget one entry that an act acked beyond mark-delete."""
         self._again.discard(position)
         self._watch()
-
-    # -- rows ----------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         self.watches_acks = self._records_all or len(self._again) > 0

@@ -19,16 +19,16 @@ class StoryEvent(IntEnum):
     UNRECORDED = 0  # events for which there was no room
     DELIVERED = 1
     ACKED = 2
-    PARTLY_ACKED = 3  # some messages of a batch were acked
+    PARTLY_ACKED = 3
     ASKED_AGAIN = 4  # the client asked for redelivery
     NEGATIVELY_ACKED = 5  # the broker's delay after a negative ack is over
     TIMED_OUT = 6  # the broker's ack timeout is over
     CONSUMER_LEFT = 7
-    CONSUMER_SWITCHED = 8  # another Failover consumer became active
+    CONSUMER_SWITCHED = 8
     TAKEN_BACK = 9  # an operator asked for redelivery
     DEAD_LETTERED = 10  # `detail` is the dead-letter topic
     RETRY_LETTERED = 11
-    EXPIRED = 12  # the time to live is over
+    EXPIRED = 12
     # In the next three cases, the broker acked the entry because no consumer may get it.
     CORRUPT = 13
     MARKER = 14
