@@ -1,6 +1,7 @@
 """One heap and one timer for all parts of the broker that have a due time.
 
-Celery's tick calls `run_due` too, and alone is enough. The timer is finer. VELA_WHEEL=0 switches the timer off.
+Celery's tick also calls `run_due`, and the tick alone is enough. The timer is finer. VELA_WHEEL=0 switches the timer
+off.
 """
 
 from __future__ import annotations

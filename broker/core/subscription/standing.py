@@ -210,7 +210,7 @@ class Standing:
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
         if is_acked:  # otherwise, an act has emptied the backlog
-            # A slow consumer repeats this gap. A longer gap would only hide the next failure.
+            # A slow consumer repeats this gap. A gap of LONGEST_WAIT_MS would only hide the next failure.
             gap_ms = sample.now_ms - self._progress_ms
             if gap_ms < LONGEST_WAIT_MS:
                 self._ack_gap.add(gap_ms)

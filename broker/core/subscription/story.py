@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-# The limit in one round, because other subscriptions need room too. A round ends when the writer takes the rows.
+# Limit of one subscription in one round, because all subscriptions share a buffer. A round ends when the writer takes
+# the rows.
 MOST_ROWS: Final = 2_000
 _MOST_SENT: Final = 1_000
 _GROWS_MS: Final = 1_000

@@ -48,7 +48,7 @@ class StoryRow:
     until_ms: int  # time of the last event
     events: int
     redelivery_count: int
-    consumer_name: str  # empty if the broker acted, or for UNRECORDED
+    consumer_name: str  # empty for the broker and for UNRECORDED events
     consumer_address: str
     detail: str
     expires_ms: int

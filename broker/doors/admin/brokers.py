@@ -161,7 +161,7 @@ async def get_runtime_configuration(request: AdminRequest) -> dict[str, str]:
 @operation(router, "GET", f"{_BROKERS}/{{segment:cluster}}", Action.RULE)
 async def get_brokers_of_cluster(request: AdminRequest, cluster: str) -> list[str]:
     """List the brokers of the cluster. There is only this one."""
-    if reason := why_absent(request.path):  # `cluster` may be backlog-quota-check, for example
+    if reason := why_absent(request.path):  # the path may be /admin/v2/brokers/backlog-quota-check
         raise Refused(404, f"the admin API has no path {request.path}: {reason}")
     _require_cluster(cluster)
     return [_broker_id(request)]

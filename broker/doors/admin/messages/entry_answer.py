@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["entry_answer"]
 
 _MOST_HEADER_CHARACTERS: Final = 65_000  # HTTP clients in Python fail above this limit
-_SIGNED: Final = 1 << 63  # Java writes unsigned numbers from here on as negative numbers
+_SIGNED: Final = 1 << 63  # Java writes this and higher unsigned numbers as negative numbers
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}
 
@@ -31,7 +31,8 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
     """Return an entry as an HTTP answer. A batch stays a batch.
 
     The payload is decompressed, unless the entry is encrypted or a chunk. Raises Refused(500) if the entry is damaged
-    or the payload cannot be decompressed to `most_bytes`. Raises Refused(422) if a value is too long for a header.
+    or the payload cannot be decompressed to at most `most_bytes`. Raises Refused(422) if a value is too long for a
+    header.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"
     if entry.flags & FLAG_CORRUPT:

@@ -34,7 +34,7 @@ __all__ = ["router"]
 
 _TOPIC: Final = "/topics/{domain:domain}/{segment:tenant}/{segment:namespace}/{segment:topic}"
 MAX_MESSAGES: Final = 1000
-_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes; only after _AGAIN may a message succeed later
+_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes
 _MAX_INT64: Final = 2**63 - 1
 _MOST_DIGITS: Final = 30
 _LONGEST_TURN_S: Final = 0.01
