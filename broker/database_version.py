@@ -1,4 +1,4 @@
-"""Check that the database fits this version of Vela, for `migrate` and for processes that start."""
+"""Check that the database fits this version of Vela."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["foreign_database", "old_database"]
 
 
 def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
-    """Return an instruction, in one sentence, if the database has broker migrations that this version lacks; else None.
+    """Return an instruction if the database has broker migrations that this version lacks.
 
-    Django would consider such a database up to date, and queries could fail.
+    Django would consider the database up to date, but queries could fail.
     """
     unknown = sorted(_applied(alias) - _known())
     if not unknown:
@@ -30,7 +30,7 @@ def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
 
 
 def old_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
-    """Return an instruction, in one sentence, if the database lacks broker migrations of this version; else None."""
+    """Return an instruction if the database lacks broker migrations of this version."""
     missing = sorted(_known() - _applied(alias))
     if not missing:
         return None
@@ -53,7 +53,7 @@ def _applied(alias: str) -> set[str]:
 def check_database(
     *, databases: Sequence[str] | None = None, **_kwargs: Any
 ) -> Iterable[checks.CheckMessage]:
-    """Report a foreign database to `manage.py migrate`, which runs this check before it changes the database."""
+    """Report a foreign database before `manage.py migrate` changes it."""
     if DEFAULT_DB_ALIAS not in (databases or ()):
         return []
     refusal = foreign_database()

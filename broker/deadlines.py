@@ -1,8 +1,7 @@
-"""One heap and one timer for parts with a due time: subscriptions, delayed messages, waiting HTTP pulls.
+"""One heap and one timer for all parts of the broker that have a due time.
 
-The timer is finer than Celery's tick. Both call `run_due`, which is safe to repeat; either alone is enough. The tick
-also names the parts that it found due in PostgreSQL, and `run_due` runs these parts too, even if they are not in the
-heap. VELA_WHEEL=0 switches the timer off.
+Celery's tick also calls `run_due`, and the tick alone is enough. The timer is finer. VELA_WHEEL=0 switches the timer
+off.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ _AGAIN_AFTER_ERROR_MS: Final = 1000
 
 
 class Timed(Protocol):
-    """A part with a due time: a subscription, a topic's delayed messages, the waiting HTTP pulls."""
+    """A part of the broker with a due time, such as a subscription."""
 
     def run_due(self, now_ms: int) -> int:
-        """Do the work that is due and return how many entries or pulls it affected. Safe to repeat."""
+        """Do the work that is due and return the number of affected entries or pulls. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
-        """Return when to run this part next, or None if it has no due time."""
+        """Return when to run this part next, or None if the part has no due time."""
 
 
 class Deadlines:
-    """Runs each watched part when it is due. A run costs time only for the due parts, not for all watched parts."""
+    """Runs each watched part when it is due."""
 
     def __init__(self, clock: Clock, *, wheel_enabled: bool) -> None:
         self._clock = clock
@@ -45,7 +44,7 @@ class Deadlines:
         self._timer_at_ms = 0
 
     def watch(self, timed: Timed, due_ms: int) -> None:
-        """Run this part at `due_ms`, or earlier if it is due earlier already."""
+        """Run this part at `due_ms` or earlier."""
         self._due.bring_forward(timed, due_ms)
         self._arm(due_ms)
 
@@ -54,14 +53,14 @@ class Deadlines:
         self._due.discard(timed)
 
     def run_due(self, named: Iterable[Timed] = ()) -> int:
-        """Run the parts in `named` and all due parts of the heap. Return how many entries and pulls they affected."""
+        """Run the named parts and all due parts. Return the number of affected entries and pulls. Safe to repeat."""
         now_ms = self._clock.now_ms()
         done = 0
         for timed in dict.fromkeys((*named, *self._due.pop_due(now_ms))):
             try:
                 done += timed.run_due(now_ms)
                 next_ms = timed.next_due_ms()
-            except Exception:  # a fault of one part must not delay the others
+            except Exception:  # a fault of one part must not delay other parts
                 logger.exception("due work failed and runs again in a second: %s", timed)
                 next_ms = now_ms + _AGAIN_AFTER_ERROR_MS
             if next_ms is not None:
@@ -77,7 +76,7 @@ class Deadlines:
     def _arm(self, at_ms: int) -> None:
         if not self._wheel_enabled:
             return
-        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # one timer for everything in the same bucket
+        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # all parts in one bucket share a timer
         if self._timer is not None and self._timer_at_ms <= at_ms:
             return
         if self._timer is not None:

@@ -1,4 +1,4 @@
-"""The settings of ports and TLS, and limits on connections and requests. They are part of BrokerSettings."""
+"""Settings of network ports, and limits on connections and requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FixedPort = Annotated[int | None, PlainValidator(partial(_port, least=1))]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorSettings(LoginSettings):
-    """Settings of ports and certificates, and limits on connections and requests."""
+    """Settings of ports, certificates and limits."""
 
     http_port: Annotated[
         _Port, Variable("VELA_HTTP_PORT", "TCP port", "WebSocket, pulls, metrics and probes")
@@ -235,12 +235,12 @@ class DoorSettings(LoginSettings):
 
     @property
     def has_tls(self) -> bool:
-        """Whether there is a certificate. Without one, no port with TLS is open."""
+        """Whether a certificate is set. Ports with TLS need a certificate."""
         return self.tls_certificate_file is not None
 
     @property
     def open_ports(self) -> dict[str, int]:
-        """The ports that the broker and the console listen on, by the variables that set them."""
+        """The ports that the broker and the console listen on, by environment variable."""
         found = {}
         for field, variable in _DOOR_PORTS.items():
             port = getattr(self, field)
@@ -259,7 +259,7 @@ class DoorSettings(LoginSettings):
         return _probe(self.console_port, self.console_tls_port)
 
     def check_together(self) -> None:
-        """Raise SettingInvalid for settings that are valid one by one, but not together."""
+        """Raise SettingInvalid if settings contradict each other."""
         LoginSettings.check_together(self)  # slots=True breaks super() without arguments
         if self.has_tls != (self.tls_key_file is not None):
             raise SettingInvalid("VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE need each other: set both")

@@ -1,4 +1,4 @@
-"""Topic names that the broker accepts: Pulsar's, with at most 1,024 bytes and no spaces."""
+"""Pulsar's topic names, limited to 1,024 bytes without spaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_PARTITIONS: Final = 10_000
 
 _LOCAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _MAX_BYTES: Final = 1024
-_MAX_NAMESPACE_CHARACTERS: Final = 255  # of a tenant, and of a namespace without its tenant
+_MAX_NAMESPACE_CHARACTERS: Final = 255  # also the limit for a tenant
 _LOCAL_RULE: Final = "the local name must be set, without spaces, control characters or /"
 
 
@@ -27,9 +27,9 @@ class TopicName(wire.TopicName):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a topic's full or short name: `a/b/c` is persistent://a/b/c, and `c` is persistent://public/default/c.
+        """Read a topic's full or short name. The short name `c` means persistent://public/default/c.
 
-        Raises InvalidTopicName for anything else, such as a name of four parts (Pulsar 1.x) or one that is too long.
+        Raises InvalidTopicName, also for the four-part names of Pulsar 1.x.
         """
         size_bytes = len(text.encode(errors="surrogatepass"))
         if size_bytes > _MAX_BYTES:
@@ -44,9 +44,9 @@ class TopicName(wire.TopicName):
         return name
 
     def with_partition(self, index: int) -> Self:
-        """Return partition `index` of this topic, or of its base if this is itself a partition.
+        """Return partition `index` of this topic or, for a partition, of its partitioned topic.
 
-        Raises InvalidTopicName if `index` is negative or the partition's name is too long.
+        Raises InvalidTopicName if `index` is negative or the new name is too long.
         """
         if index < 0:
             raise InvalidTopicName(
@@ -56,7 +56,7 @@ class TopicName(wire.TopicName):
 
 
 def parse_namespace(text: str) -> tuple[str, str]:
-    """Split `tenant/namespace`. Raises InvalidTopicName for anything else."""
+    """Split `tenant/namespace`. Raises InvalidTopicName."""
     try:
         tenant, namespace = wire.parse_namespace(text)
     except NotATopicName as error:

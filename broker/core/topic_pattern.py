@@ -1,7 +1,7 @@
-"""Patterns that choose topics of a namespace by name, as Pulsar's pattern consumers write them.
+"""Patterns that choose topics of a namespace by name.
 
-RE2 matches them, as in Pulsar's brokers. Its time grows linearly with the length of the name, so that no client can
-stop the broker with a pattern. RE2 has no look-around and no back references.
+RE2 matches the patterns, as in Pulsar's brokers. RE2 has no look-around and no back references. The time of a match
+grows only linearly with the length of the name, so no client can stop the broker with a pattern.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vela.wire.topic_name import DOMAINS
 __all__ = ["TopicPattern", "split_pattern"]
 
 MAX_PATTERN_CHARACTERS: Final = 256
-# RE2's limit on a compiled pattern. The slowest pattern of this size takes 4 ms for a name of 1,000 characters.
+# The slowest compiled pattern of this size takes 4 ms for a name of 1,000 characters.
 _PROGRAM_BYTES: Final = 64 * 1024
 _SEPARATOR: Final = "://"
 
@@ -26,10 +26,7 @@ class TopicPattern:
     """A regular expression that must match a whole `tenant/namespace/topic`, without domain and partition."""
 
     def __init__(self, text: str) -> None:
-        """Compile a pattern. Its domain is ignored.
-
-        Raises NotAllowed if it is too long or complex, is not a regular expression, or needs a feature that RE2 lacks.
-        """
+        """Compile a pattern without its domain. Raises NotAllowed if the pattern is too long or RE2 refuses it."""
         self.text = text
         if len(text) > MAX_PATTERN_CHARACTERS:
             raise NotAllowed(
@@ -46,18 +43,12 @@ class TopicPattern:
             ) from None
 
     def matches(self, topic: str) -> bool:
-        """Return whether the pattern chooses a topic or, for a partition, its partitioned topic.
-
-        `topic` is a full name. Takes at most 4 ms, and usually 5 µs.
-        """
+        """Return whether the pattern chooses a topic or, for a partition, its partitioned topic."""
         return self._compiled.fullmatch(TopicName.parse(topic).base.partition(_SEPARATOR)[2]) is not None
 
 
 def split_pattern(text: str) -> tuple[str, str]:
-    """Split `domain://tenant/namespace/regular expression` into its domain and `tenant/namespace`.
-
-    Raises InvalidTopicName for anything else.
-    """
+    """Return the domain and the `tenant/namespace` of a pattern. Raises InvalidTopicName."""
     domain, separator, rest = text.partition(_SEPARATOR)
     parts = rest.split("/", 2)
     if not separator or domain not in DOMAINS or len(parts) < 3 or not parts[2]:
@@ -69,7 +60,7 @@ def split_pattern(text: str) -> tuple[str, str]:
 
 
 def _without_domain(text: str) -> str:
-    """Remove `persistent://` or `non-persistent://`, but keep any text before it, such as ^."""
+    """Remove the domain, but keep any text before the domain, such as ^."""
     before, separator, rest = text.partition(_SEPARATOR)
     if not separator:
         return text

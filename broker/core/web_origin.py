@@ -1,4 +1,4 @@
-"""Web origins and the `Host` of a request, as values that can be compared."""
+"""Web origins and hosts as values that can be compared."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
-    """Where a web page comes from. Two pages have the same origin only if all three fields are equal."""
+    """The scheme, host and port that a web page comes from."""
 
     scheme: str
-    host: str  # in lower case, an IPv6 address in brackets
-    port: int  # 0 if the origin names none and its scheme has no default
+    host: str  # lower-case; an IPv6 address has brackets
+    port: int  # 0 if the origin has no port and its scheme has no default
 
 
 def parse_host(text: str) -> tuple[str, int | None] | None:
-    """Return the host, written as in `Origin`, and the port of `host` or `host:port`; None for anything else."""
+    """Split `host` or `host:port` into host and port. Return None for any other text."""
     found = _AUTHORITY.fullmatch(text)
     if found is None or not found[1].strip("."):
         return None
@@ -29,7 +29,7 @@ def parse_host(text: str) -> tuple[str, int | None] | None:
 
 
 def parse_origin(text: str) -> Origin | None:
-    """Return the origin that `scheme://host` or `scheme://host:port` names; None for anything else, such as `null`."""
+    """Read `scheme://host` or `scheme://host:port`. Return None for any other text, such as `null`."""
     scheme, _, authority = text.partition("://")
     host = parse_host(authority)
     if host is None or not _SCHEME.fullmatch(scheme):

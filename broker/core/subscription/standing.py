@@ -1,6 +1,6 @@
-"""The state of a subscription, judged from its recent history. No clock: time is part of each sample.
+"""Judge the state of a subscription from its recent history.
 
-docs/reference/subscription-states.md explains each state and lists the windows and thresholds below.
+docs/reference/subscription-states.md explains the states and their thresholds.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ __all__ = ["Standing", "SubscriptionState", "Verdict"]
 
 _STUCK_AFTER_MS: Final = 30_000
 _IDLE_AFTER_MS: Final = 60_000
-_LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS  # between two messages of one flow
+_LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS
 _FEW_MESSAGES: Final = 10
-_CAUGHT_UP_S: Final = 1  # seconds of flow: a subscription that lags by at most this has caught up
-_NOTABLE_S: Final = 10  # seconds of flow: a smaller change is noise
-_MOST_NOTABLE_S: Final = 60  # seconds of flow: a larger change is never noise, however acks are batched
+# These three numbers are seconds of flow. A second of flow is the number of messages in a second.
+_CAUGHT_UP_S: Final = 1
+_NOTABLE_S: Final = 10
+_MOST_NOTABLE_S: Final = 60
 _LEAST_STAY_MS: Final = 30_000
-_STAYS: Final = 3  # falling behind and draining last this many times as long as the change before them
-# An anchor, the lowest or highest number of waiting messages since the last notable change, is forgotten after this.
+_STAYS: Final = 3
+# An anchor is the lowest or highest number of waiting messages since the last notable change.
 _FORGET_ANCHOR_MS: Final = 3_600_000
-_LOOK_MS: Final = 1_000  # between two samples while anything happens
+_LOOK_MS: Final = 1_000
 
 
 class SubscriptionState(IntEnum):
-    """The states, the worst first. The tables store the values."""
+    """The states of a subscription, worst first. The tables store the values."""
 
     STUCK = 1
     FALLING_BEHIND = 2
@@ -56,15 +57,15 @@ class Verdict(NamedTuple):
 
     state: SubscriptionState
     since_ms: int
-    drain_s: int | None  # seconds until nothing waits, at the recent pace; None = never, or not DRAINING
+    drain_s: int | None  # seconds until nothing waits; set only while DRAINING
 
 
 class Standing:
-    """Judges the state of one subscription. An instance takes about a kilobyte: drop it once `is_forgettable` is true.
+    """Judges the state of one subscription.
 
     Call `look` each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. While
-    `is_settled` is true, it is enough to call it after a change. If a sample comes more than `WINDOW_MS` late, a new
-    window begins.
+    `is_settled` is true, a call after each change is enough. Drop an instance once `is_forgettable` returns
+    true, because each instance takes about a kilobyte.
     """
 
     __slots__ = (
@@ -91,17 +92,17 @@ class Standing:
     )
 
     def __init__(self, sample: Sample, state: SubscriptionState = SubscriptionState.WATCHING) -> None:
-        """Pass IDLE as `state` if an earlier instance was dropped because `is_forgettable` was true."""
+        """Pass IDLE as `state` if an earlier, forgettable instance was dropped."""
         self.state = state
         self._since_ms = sample.now_ms
         self._drain_s: int | None = None
         self._window = FlowWindow()
         self._ack_gap = LongestGap()
         self._arrival_gap = LongestGap()
-        # If an earlier instance was dropped, something has just woken the subscription, probably a message.
+        # Something has just woken an idle subscription, probably a message.
         is_awake = state is SubscriptionState.IDLE
         self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - LONGEST_WAIT_MS
-        self._is_recurring = False  # messages arrive again and again, rather than once in a while
+        self._is_recurring = False
         self._moves_until_ms = 0
         self._begin(sample)
         if sample.is_paused:
@@ -114,12 +115,12 @@ class Standing:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the state lasts until something happens: time alone does not end it."""
+        """Whether time alone cannot end the state."""
         return self.state in (SubscriptionState.STUCK, SubscriptionState.PAUSED)
 
     @property
     def look_again_ms(self) -> int:
-        """The time of the next sample if nothing changes before. Until then, time alone cannot change the state."""
+        """The time of the next sample if nothing changes before."""
         soon_ms = self._seen_ms + _LOOK_MS
         if self._waits or self.is_settled:  # the window of a settled state is empty
             return soon_ms
@@ -138,7 +139,7 @@ class Standing:
         )
 
     def look(self, sample: Sample) -> Verdict:
-        """Judge the subscription again, and return the new verdict. Pass the samples in the order of their times."""
+        """Judge the subscription again and return the verdict. Pass samples in the order of their times."""
         state = self._judged(sample)
         self._seen_ms, self._waits = sample.now_ms, sample.waiting_messages > 0
         if state is not SubscriptionState.DRAINING:
@@ -180,7 +181,6 @@ class Standing:
         return self.state
 
     def _begin(self, sample: Sample) -> None:
-        """Begin a new window, because earlier samples no longer describe the flow."""
         self._window.clear()
         self._window.add(sample)
         self._ready, self._acked = sample.ready_messages, sample.acked_messages
@@ -192,10 +192,9 @@ class Standing:
         self._highest_at = self._drains_from = self._window.begin
 
     def _skip(self, sample: Sample) -> None:
-        """Correct all earlier samples for messages that a move skipped: no client acked them, and they no longer wait.
+        """Correct all earlier samples for messages that a move of the cursor skipped.
 
-        While a backlog quota is exceeded, the broker may skip messages every few seconds. So this must not begin a new
-        window.
+        Do not begin a new window. The broker may skip messages every few seconds while a backlog quota is exceeded.
         """
         messages = sample.acked_messages - self._acked
         self._version, self._acked = sample.cursor_version, sample.acked_messages
@@ -210,9 +209,8 @@ class Standing:
         is_acked = sample.acked_messages != self._acked
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
-        if is_acked:  # not if an act emptied the backlog, which says nothing about consumers
-            # If the consumer is slow, such gaps recur, so remember this one. A gap caused by a failure is soon
-            # forgotten. Never remember a gap of LONGEST_WAIT_MS or more: it would only hide the next failure.
+        if is_acked:  # otherwise, an act has emptied the backlog
+            # A slow consumer repeats this gap. A gap of LONGEST_WAIT_MS would only hide the next failure.
             gap_ms = sample.now_ms - self._progress_ms
             if gap_ms < LONGEST_WAIT_MS:
                 self._ack_gap.add(gap_ms)
@@ -220,17 +218,15 @@ class Standing:
         self._begin(sample)
         return SubscriptionState.WATCHING
 
-    # -- changes since the last sample ---------------------------------------------------------------------------
-
     def _rest(self, sample: Sample) -> None:
-        """If nothing waited at the last sample, nothing happened until a second ago: add a sample of that time."""
+        """If nothing waited at the last sample, add a quiet sample for one second ago."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
             self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))
 
     def _count(self, sample: Sample) -> None:
         self._arrived(sample)
-        if not self._waits:  # messages that wait now, or were acked, arrived after the last sample
+        if not self._waits:  # messages that wait now or were acked arrived after the last sample
             self._progress_ms = max(self._progress_ms, sample.now_ms - _LOOK_MS)
         if sample.acked_messages != self._acked:
             self._ack_gap.add(sample.now_ms - self._progress_ms)
@@ -253,8 +249,6 @@ class Standing:
 
     def _is_quiet(self, now_ms: int) -> bool:
         return now_ms - self._arrived_ms >= self._arrival_gap.patience_ms(_IDLE_AFTER_MS)
-
-    # -- the verdict from the window -----------------------------------------------------------------------------
 
     def _judged_by_window(self, sample: Sample) -> SubscriptionState:
         window, now_ms = self._window, sample.now_ms
@@ -287,7 +281,7 @@ class Standing:
         return state
 
     def _time_left_s(self, sample: Sample) -> int | None:
-        """Return the seconds until nothing waits, at the pace since the last notable change began; None = never."""
+        """Estimate the time from the pace since draining began."""
         since_ms, ready, acked = self._drains_from
         net = sample.acked_messages - acked - (sample.ready_messages - ready)
         return sample.waiting_messages * (sample.now_ms - since_ms) // (net * 1000) if net > 0 else None
@@ -309,15 +303,14 @@ class Standing:
         return self.state in (SubscriptionState.FALLING_BEHIND, SubscriptionState.DRAINING)
 
     def _notable(self, flow_per_s: float) -> float:
-        """Return the least change in waiting messages that is more than the ups and downs of a steady flow.
+        """Return the least change in waiting messages that is not noise.
 
-        If acks come in batches, the number of waiting messages rises between two batches and falls with each.
+        Acks in batches make the number of waiting messages rise and fall.
         """
         waves_s = min(_MOST_NOTABLE_S, 2 * self._ack_gap.ms / 1000)
         return max(_FEW_MESSAGES, flow_per_s * max(_NOTABLE_S, waves_s))
 
     def _moved(self, from_ms: int, now_ms: int) -> None:
-        """Let the state stay three times as long as this change took, at least 30 s and at most an hour."""
         stay_ms = min(_FORGET_ANCHOR_MS, max(_LEAST_STAY_MS, _STAYS * (now_ms - from_ms)))
         self._moves_until_ms = now_ms + stay_ms
 
@@ -326,7 +319,6 @@ class Standing:
         self._lowest_ms, self._highest_at = at.at_ms, at
 
     def _remember_extremes(self, low: int, high: int, sample: Sample) -> None:
-        """Remember the extremes of waiting messages since the last notable change, for at most an hour."""
         if low <= self._lowest or sample.now_ms - self._lowest_ms > _FORGET_ANCHOR_MS:
             self._lowest, self._lowest_ms = low, sample.now_ms
         if high >= self._highest or sample.now_ms - self._highest_at.at_ms > _FORGET_ANCHOR_MS:

@@ -1,13 +1,12 @@
-"""Record the delivery story of one subscription: which consumers got an entry, when and why, and which one acked it.
+"""Record which consumers got the entries of one subscription, when and why, and which consumers acked them.
 
-An entry *comes back* when one of its deliveries ends without an ack, so that it is delivered again.
+An entry *comes back* when one of its deliveries ends without an ack.
 
-The same event of neighbouring entries becomes one row, which grows until the writer takes it. A row has the times of
-its first and its last event. To read the rows of one entry in the right order, sort acks by `until_ms` and all other
-rows by `at_ms`. This works because all rows stop growing when entries come back.
+The same event of neighbouring entries becomes one row, which grows until the writer takes the row. To read the rows of
+an entry in the right order, sort acks by `until_ms` and all other rows by `at_ms`. This order is right because all rows
+stop growing when entries come back.
 
-This file has over 400 lines because every event changes the same state: the rows that grow, the entries that came back
-and the runs that were sent.
+This file has over 400 lines because every event changes the same state.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-# The limit on the rows of one subscription in one round, because other subscriptions need room too. A round ends when
-# the writer takes the rows.
+# Limit of one subscription in one round, because all subscriptions share a buffer. A round ends when the writer takes
+# the rows.
 MOST_ROWS: Final = 2_000
-_MOST_SENT: Final = 1_000  # runs of deliveries that an Exclusive or Failover subscription remembers
-_GROWS_MS: Final = 1_000  # how long such a run may grow
+_MOST_SENT: Final = 1_000
+_GROWS_MS: Final = 1_000
 
 
 class StoryConsumer(Protocol):
@@ -48,7 +47,7 @@ class StoryConsumer(Protocol):
 
 
 class StoryEntry(Protocol):
-    """An entry that is sent."""
+    """An entry that is sent to a consumer."""
 
     @property
     def position(self) -> Position: ...
@@ -65,13 +64,13 @@ class PendingRun(NamedTuple):
 
 
 class _Broker:
-    """The stand-in for a consumer where the broker itself acts."""
+    """The broker itself, in place of a consumer."""
 
     key, name, address = 0, "", ""
 
 
 class _Sent:
-    """A run of entries sent to one consumer on Exclusive or Failover, whose dispatchers keep no pending acks."""
+    """A run of entries that was sent to one consumer. Exclusive and Failover dispatchers keep no pending acks."""
 
     __slots__ = ("at_ms", "consumer", "first", "last", "ledger_id", "until_ms")
 
@@ -85,11 +84,10 @@ _BROKER: Final = _Broker()
 
 
 class DeliveryStory:
-    """The recorder of one subscription. `subscription_id` is None for a reader's cursor, for which nothing is recorded.
+    """Records the deliveries and acks of one subscription.
 
-    In the mode `redelivered`, an entry's rows usually begin with the delivery from which it first comes back. Until an
-    entry comes back, a delivery or an ack costs one check of `watches_deliveries` or `watches_acks`. On Exclusive and
-    Failover, each write is also remembered.
+    `subscription_id` is None for a reader's cursor, for which nothing is recorded. Callers need not report deliveries
+    while `watches_deliveries` is false, or acks of consumers while `watches_acks` is false.
     """
 
     __slots__ = (
@@ -118,9 +116,9 @@ class DeliveryStory:
         self._again = PositionSet()  # entries that came back and are not acked yet
         self._sent: list[_Sent] = []  # a deque would take 0.7 KiB in each idle subscription
         self._round = -1
-        self._rows = 0  # appended in this round
+        self._rows = 0
         self._growing: dict[tuple[StoryEvent, int, int, str], StoryRow] = {}
-        self._left_out: dict[int, StoryRow] = {}  # by ledger, in this round
+        self._left_out: dict[int, StoryRow] = {}
         self.is_on = False
         self.watches_deliveries = False
         self.watches_acks = False
@@ -136,12 +134,10 @@ class DeliveryStory:
         self._watch()
 
     def use_type(self, *, keeps_order: bool) -> None:
-        """Note which kind of dispatcher the subscription has. Call it only while no consumer is connected."""
+        """Note whether the dispatcher keeps order. Call this method only while no consumer is connected."""
         self._keeps_order = keeps_order
         self._sent.clear()
         self._watch()
-
-    # -- deliveries ----------------------------------------------------------------------------------------------
 
     def delivered(
         self,
@@ -151,11 +147,11 @@ class DeliveryStory:
         cursor: Cursor,
         now_ms: int,
     ) -> None:
-        """Note one write of at least one entry to a consumer. The entries ascend."""
+        """Note that entries were sent to a consumer. Pass at least one entry, in ascending order."""
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
-            # The usual case: a message that does not come back costs no more than this.
+            # Usually, the entries follow the last run.
             if (
                 run is not None
                 and first == run.last + 1
@@ -177,7 +173,7 @@ class DeliveryStory:
     def returned(
         self, event: StoryEvent, consumer: StoryConsumer, pending: Sequence[PendingRun], now_ms: int
     ) -> None:
-        """Note that deliveries to a consumer ended without an ack. Their entries are delivered again."""
+        """Note that deliveries to a consumer ended without an ack."""
         self._growing.clear()
         if not self._records_all:
             for ledger_id, first, last, delivered_ms, count in pending:
@@ -190,10 +186,10 @@ class DeliveryStory:
         self._watch()
 
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
-        """Note that everything delivered and not acked is delivered again, on Exclusive or Failover.
+        """Note that an Exclusive or Failover subscription redelivers everything that is not acked.
 
-        A consumer may leave behind a million entries, every second one acked. So this looks at no more than MOST_ROWS
-        unacked parts; the entries after those are only counted, and are recorded when they come back again.
+        A consumer may leave behind a million entries. Therefore, only the first MOST_ROWS unacked parts are recorded.
+        Later entries are only counted.
         """
         sent, runs = self._sent, list(self._sent)
         self._growing.clear()
@@ -215,8 +211,8 @@ class DeliveryStory:
         self._watch()
 
     def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
-        """Count the unacked entries of these runs from `position` on. `position` is beyond mark-delete."""
-        events = 1 if self._records_all else 2  # the return and, in the mode `redelivered`, the delivery
+        """Count the unacked entries from `position` on. `position` must be beyond mark-delete."""
+        events = 1 if self._records_all else 2  # the mode `redelivered` counts the delivery too
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last
             if (ledger_id, last) < position:
@@ -228,7 +224,7 @@ class DeliveryStory:
                 self._leave_out(ledger_id, first, last, run.at_ms, now_ms, events=events * unacked)
 
     def _first_returns(self, ledger_id: int, first: int, last: int) -> Iterator[Range]:
-        """Yield the parts of a run that come back for the first time: their delivery is not recorded yet."""
+        """Yield the parts of a run whose delivery is not recorded yet."""
         again = self._again
         if not len(again):
             yield ledger_id, first, last
@@ -237,10 +233,8 @@ class DeliveryStory:
         for _, _, since, until in _runs(new, None):
             yield ledger_id, since, until
 
-    # -- ends ----------------------------------------------------------------------------------------------------
-
     def acked(self, consumer: StoryConsumer | None, position: Position, completed: bool, now_ms: int) -> None:
-        """Note an ack of an entry, or of some of its messages. Pass None as `consumer` if the broker itself acked."""
+        """Note an ack of an entry or of some of its messages. `consumer` is None if the broker itself acked."""
         if self._records_all or position in self._again:
             event = StoryEvent.ACKED if completed else StoryEvent.PARTLY_ACKED
             self._note(event, consumer or _BROKER, *_span(position), now_ms)
@@ -250,7 +244,7 @@ class DeliveryStory:
     def acked_through(
         self, event: StoryEvent, consumer: StoryConsumer | None, newly: Sequence[Range], now_ms: int
     ) -> None:
-        """Note that a cumulative ack or, with EXPIRED, the time to live has acked these runs of entries."""
+        """Note that a cumulative ack or the time to live has acked these runs of entries."""
         again = self._again
         for ledger_id, first, last in newly:
             runs: Iterable[tuple[int, int, int, int]] = ((0, ledger_id, first, last),)
@@ -264,10 +258,7 @@ class DeliveryStory:
             self._watch()
 
     def discarded(self, event: StoryEvent, position: Position, now_ms: int) -> None:
-        """Note that the broker acked an entry because no consumer may get it.
-
-        Outside the mode `all`, only corrupt entries and entries that came back are recorded.
-        """
+        """Note that the broker acked an entry because no consumer may get it."""
         if self._records_all or event is StoryEvent.CORRUPT or position in self._again:
             self._note(event, _BROKER, *_span(position), now_ms)
         if self._again.discard(position):
@@ -276,22 +267,20 @@ class DeliveryStory:
     def lettered(
         self, event: StoryEvent, consumer: StoryConsumer, position: Position, topic: str, now_ms: int
     ) -> None:
-        """Note that the broker wrote an entry to this retry-letter or dead-letter topic for a consumer."""
+        """Note that the broker wrote a consumer's entry to a retry-letter or dead-letter topic."""
         self._note(event, consumer, *_span(position), now_ms, detail=topic)
 
     def moved(self, mark_delete: Position) -> None:
-        """Note that the cursor was moved: forget the entries that it passed, and let the rows grow no further."""
+        """Forget the entries that a move of the cursor has passed."""
         self._growing.clear()
         self._again.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
         self._forget_sent_through(mark_delete)
         self._watch()
 
     def passed(self, position: Position) -> None:
-        """Note that an act acked one entry beyond mark-delete."""
+        """Forget one entry that an act acked beyond mark-delete."""
         self._again.discard(position)
         self._watch()
-
-    # -- rows ----------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         self.watches_acks = self._records_all or len(self._again) > 0
@@ -327,7 +316,6 @@ class DeliveryStory:
         count: int = 0,
         detail: str = "",
     ) -> None:
-        """Extend a growing row by these entries, or append new rows."""
         buffer = self._buffer
         if self._round != buffer.round:
             self._round, self._rows = buffer.round, 0
@@ -358,7 +346,7 @@ class DeliveryStory:
     def _leave_out(
         self, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int, *, events: int = 0
     ) -> None:
-        """Count events for which there is no room, in one row per ledger and round. `events` 0 = one for each entry."""
+        """Count events for which there is no room, in one row per ledger and round."""
         events = events or last - first + 1
         row = self._left_out.get(ledger_id)
         if row is None:
@@ -393,7 +381,7 @@ class DeliveryStory:
 
 
 def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent, int, int, int]]:
-    """Yield (run, ledger_id, first, last) for each unacked part of the runs that were sent."""
+    """Yield each unacked part of the runs as (run, ledger_id, first, last)."""
     runs = list(sent)
     at = 0
     for ledger_id, first, last in without_acked(cursor, ((r.ledger_id, r.first, r.last) for r in runs)):
@@ -403,7 +391,7 @@ def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent
 
 
 def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
-    """Yield those entries of `runs` that are not wholly acked, as runs. `runs` must ascend."""
+    """Yield the parts of `runs` that are not wholly acked. `runs` must ascend."""
     mark_delete = cursor.mark_delete
     holes = cursor.holes(sys.maxsize) if cursor.has_holes else iter(())
     hole = next(holes, None)
@@ -419,14 +407,13 @@ def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
                 yield ledger_id, first, hole[1] - 1
             first = hole[2] + 1
             if first > last:
-                break  # the hole (acked entries) may reach into the next run
+                break  # the hole may reach into the next run
             hole = next(holes, None)
         if first <= last:
             yield ledger_id, first, last
 
 
 def _has_no_gap(entries: Sequence[StoryEntry]) -> bool:
-    """Return whether these entries, ascending, are neighbours in one ledger."""
     ledger_id, first = entries[0].position
     return entries[-1].position == (ledger_id, first + len(entries) - 1)
 
@@ -442,13 +429,13 @@ def _span(position: Position) -> tuple[int, int, int]:
 def _runs(
     positions: Sequence[Position], count_of: Callable[[Position], int] | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (redelivery count, ledger_id, first, last) of neighbouring entries with the same count, in order."""
+    """Yield runs with the same redelivery count as (count, ledger_id, first, last)."""
     if not positions:
         return
     ledger_id, first = positions[0]
     last_ledger, last = positions[-1]
     if count_of is None and last_ledger == ledger_id and last - first == len(positions) - 1:
-        yield 0, ledger_id, first, last  # each entry comes once, in ascending order: there is no gap
+        yield 0, ledger_id, first, last  # positions ascend without repetition, so the run has no gap
         return
     count = 0 if count_of is None else count_of(positions[0])
     last = first

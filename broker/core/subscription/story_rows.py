@@ -1,7 +1,4 @@
-"""The rows of delivery stories. Each row has one event of neighbouring entries on one subscription, and its time.
-
-The recorder of each subscription (story.py) appends to one shared buffer, and a writer takes all rows once a second.
-"""
+"""The rows of delivery stories, and the buffer that all subscriptions share."""
 
 from __future__ import annotations
 
@@ -11,37 +8,36 @@ from typing import Final
 
 __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 
-# Rows, except UNRECORDED ones, have at most this many entries, so that a query for one entry reads only rows that begin
-# close before it.
+# This limit lets a query for one entry read only nearby rows. UNRECORDED rows have no limit.
 MOST_ENTRIES: Final = 1024
-MOST_ROWS: Final = 5_000  # rows that wait to be written, of all subscriptions; PostgreSQL takes about 50 ms
+MOST_ROWS: Final = 5_000  # PostgreSQL stores this many rows in about 50 ms
 
 
 class StoryEvent(IntEnum):
     """The kinds of events. The table stores the values."""
 
-    UNRECORDED = 0  # events for which there was no room; `events` is their number
+    UNRECORDED = 0  # events for which there was no room
     DELIVERED = 1
     ACKED = 2
-    PARTLY_ACKED = 3  # some messages of a batch
-    # The client asked for redelivery, such as after a negative ack or an ack timeout that it measures itself.
-    ASKED_AGAIN = 4
-    NEGATIVELY_ACKED = 5  # the delay after a negative ack is over; the broker measures it
-    TIMED_OUT = 6  # the ack timeout is over; the broker measures it
+    PARTLY_ACKED = 3
+    ASKED_AGAIN = 4  # the client asked for redelivery
+    NEGATIVELY_ACKED = 5  # the broker's delay after a negative ack is over
+    TIMED_OUT = 6  # the broker's ack timeout is over
     CONSUMER_LEFT = 7
-    CONSUMER_SWITCHED = 8  # on Failover, another consumer became active
+    CONSUMER_SWITCHED = 8
     TAKEN_BACK = 9  # an operator asked for redelivery
-    DEAD_LETTERED = 10  # the broker wrote a copy to the dead-letter topic in `detail`
+    DEAD_LETTERED = 10  # `detail` is the dead-letter topic
     RETRY_LETTERED = 11
-    EXPIRED = 12  # the time to live is over
-    CORRUPT = 13  # this and the next two: the broker acked the entry, because no consumer may get it
+    EXPIRED = 12
+    # In the next three cases, the broker acked the entry because no consumer may get it.
+    CORRUPT = 13
     MARKER = 14
     FILTERED = 15
 
 
 @dataclass(slots=True, kw_only=True)
 class StoryRow:
-    """One event of the entries `first_entry` to `last_entry`. It may grow until the writer takes it."""
+    """One event of neighbouring entries on one subscription. The row may grow until the writer takes it."""
 
     subscription_id: int
     event: StoryEvent
@@ -52,14 +48,14 @@ class StoryRow:
     until_ms: int  # time of the last event
     events: int
     redelivery_count: int
-    consumer_name: str  # "" = the broker itself, or the event is UNRECORDED
+    consumer_name: str  # empty for the broker and for UNRECORDED events
     consumer_address: str
     detail: str
     expires_ms: int
 
 
 class StoryBuffer:
-    """The rows that wait to be written. A recorder that finds no room counts the events that it leaves out."""
+    """The rows that wait to be written."""
 
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows

@@ -11,7 +11,7 @@ from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
 
 RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
 _RESERVED_PREFIXES: Final = ("pulsar.repl",)
-_MAX_NAME_BYTES: Final = 1024  # an entry of a PostgreSQL index holds at most about 2,700
+_MAX_NAME_BYTES: Final = 1024  # an entry of a PostgreSQL index holds about 2,700 bytes
 
 
 class SubscriptionType(Enum):
@@ -28,10 +28,7 @@ class SubscriptionType(Enum):
 
 
 def check_name(name: str) -> None:
-    """Check a subscription's name.
-
-    Raises NotAllowed if it is empty, reserved, padded with spaces, too long, or has a control character.
-    """
+    """Raise NotAllowed if a subscription may not have this name."""
     if not name:
         raise NotAllowed("a subscription needs a name")
     check_storable("subscription", name)
@@ -42,10 +39,9 @@ def check_name(name: str) -> None:
 
 
 def check_storable(what: str, name: str) -> None:
-    """Check a name's length and characters. Raises NotAllowed if it is too long or has a control character.
+    """Raise NotAllowed if a name is too long or has a control character.
 
-    PostgreSQL's text cannot store NUL and lone surrogates, which count as control characters here. The other control
-    characters are hard to see and to type.
+    PostgreSQL's text cannot store NUL and lone surrogates. Other control characters are hard to see and to type.
     """
     size_bytes = len(name.encode(errors="surrogatepass"))
     if size_bytes > _MAX_NAME_BYTES:
@@ -64,9 +60,9 @@ def check_attach(
 ) -> None:
     """Check that one more consumer of type `wanted` may attach.
 
-    `consumers` is the number of connected consumers, and `current` their type. If none is connected, the type may
-    change. Raises NotAllowed for compacted reads of a Shared or Key_Shared subscription or a non-persistent topic,
-    SubscriptionBusy if another type is connected, and ConsumerBusy if an Exclusive consumer is connected.
+    `consumers` is the number of connected consumers, and `current` is their type. The type may change while no
+    consumer is connected. Raises NotAllowed for an impossible compacted read, SubscriptionBusy for a different type,
+    and ConsumerBusy for a second Exclusive consumer.
     """
     if read_compacted and not (wanted.single_active and persistent):
         raise NotAllowed("readCompacted needs an Exclusive or Failover subscription of a persistent topic")

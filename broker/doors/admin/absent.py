@@ -1,4 +1,4 @@
-"""Requests of Pulsar's admin API that Vela does not serve, each with the reason that a client gets."""
+"""Requests of Pulsar's admin API that Vela does not serve, and the reasons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ONE_BROKER: Final = "Vela runs one broker and does not split namespaces"
 _NO_PAUSE: Final = "Vela stores any number of gaps between acknowledged messages, so it never needs to pause"
 _SETTINGS: Final = "settings are environment variables: change them and restart"
 
-# Methods and path. A name in braces is one part of the path; {rest} is all that follows.
+# A key has methods and a path. A name in braces is one part of the path, and {rest} is the rest of the path.
 ABSENT: Final[dict[str, str]] = {
     "PUT, POST, DELETE /admin/v2/clusters/{cluster}": _ONE_CLUSTER,
     "POST, DELETE /admin/v2/clusters/{cluster}/{rest}": _ONE_CLUSTER,
@@ -61,5 +61,5 @@ _PATTERNS: Final = [(_pattern(line), reason) for line, reason in ABSENT.items()]
 
 
 def why_absent(path: str) -> str:
-    """Return why Vela does not serve this path, or some methods of it; "" for a path that is not listed in `ABSENT`."""
+    """Return why Vela does not serve this path or some of its methods, or "" if `ABSENT` lacks the path."""
     return next((reason for pattern, reason in _PATTERNS if pattern.fullmatch(path)), "")

@@ -1,4 +1,4 @@
-"""The ninja application behind /admin/v2, /lookup/v2 and /topics: how it reads bodies, and how it words refusals."""
+"""The Ninja application behind /admin/v2, /lookup/v2 and /topics."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ __all__ = ["API", "refusal"]
 
 logger = logging.getLogger(__name__)
 
-_TYPE: Final = re.compile(r"[A-Z]|function-")  # the beginning of a type's name in the location of an error
-_MOST_LISTED_ERRORS: Final = 100  # of one request; each costs 12 µs
+_TYPE: Final = re.compile(r"[A-Z]|function-")
+_MOST_LISTED_ERRORS: Final = 100  # listing an error takes 12 µs
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 _REFUSED: Final = {
     "description": "The request was refused, or failed.",
@@ -68,16 +68,13 @@ def refusal(status: int, reason: str) -> HttpResponse:
 
 class _Parser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
-        """Return any JSON value: Pulsar's bodies may be numbers, strings and lists. Ninja wraps errors in HttpError."""
+        """Return any JSON value, because Pulsar's bodies may be numbers, strings and lists."""
         return json.loads(request.body)
 
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Return the values of the query. As in Pulsar, the first value of a repeated parameter counts.
-
-        An empty value counts as left out. Raises InvalidQuery.
-        """
+        """Return the first value of each parameter, as Pulsar does. An empty value counts as left out."""
         assert isinstance(request, AdminRequest)
         return {name: value for name, value in parse_query(request.query_string).items() if value}
 
@@ -95,7 +92,7 @@ class _Api(NinjaAPI):
         return "application/json"
 
     def get_openapi_schema(self, *args: Any, **named: Any) -> OpenAPISchema:
-        """Describe the operations, and add the refusals, which ninja does not know about."""
+        """Add the refusals, which Ninja does not know about."""
         schema = super().get_openapi_schema(*args, **named)
         for operations in schema["paths"].values():
             for each in operations.values():
@@ -106,10 +103,7 @@ class _Api(NinjaAPI):
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Return the errors in a request.
-
-        If there are many, only count them: listing them would block the event loop.
-        """
+        """Only count the errors if there are many, because listing them would block the event loop."""
         count = sum(each.pydantic_validation_error.error_count() for each in error_contexts)
         if count <= _MOST_LISTED_ERRORS:
             return super().validation_error_from_error_contexts(error_contexts)
@@ -119,7 +113,7 @@ class _Api(NinjaAPI):
 
 
 def _complaint(found: Mapping[str, Any]) -> str:
-    """Say what is wrong with a parameter or a body, without naming arguments of Python functions."""
+    """Say what is wrong with a request, without naming arguments of Python functions."""
     place, *names = found["loc"]
     wrong = str(found["msg"]).removeprefix("Value error, ")
     if found["type"] == "too_long" and "max_length" in found.get("ctx", {}):
@@ -130,8 +124,8 @@ def _complaint(found: Mapping[str, Any]) -> str:
     if place != "body":
         name = ".".join(str(each) for each in names)
         return f"the parameter {name} is missing" if is_missing else f"{name}: {wrong}"
-    # names[0] is the operation's argument for the body. If the body may be of several types, the next name is the type
-    # that this error is about: a class or a function. Members of Pulsar's objects begin with a small letter.
+    # names[0] is the operation's argument for the body. The next name may be a class or a function, which is the body's
+    # type. Members of Pulsar's objects begin with a small letter.
     member = ".".join(str(each) for each in names[1:] if not _TYPE.match(str(each)))
     if not member:
         return "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {wrong}"
@@ -174,7 +168,7 @@ def _make_api() -> NinjaAPI:
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        # If a body may be of several types, the error inside an object says more than "a number is needed".
+        # If a body may have several types, the error with the longest location says most.
         return refusal(400, _complaint(max(error.errors, key=lambda each: len(each["loc"]))))
 
     @api.exception_handler(InvalidQuery)

@@ -1,7 +1,6 @@
-"""`/admin/v2`, `/lookup/v2` and `/topics` as an ASGI application, with Django's requests and URLs but not its handler.
+"""The ASGI application for /admin/v2, /lookup/v2 and /topics.
 
-Django's own handler sends signals whose receivers close ORM connections in a thread. The admin API needs none of that,
-so `AdminPages` calls the view itself, without middleware, signals or threads.
+`AdminPages` calls Django views without Django's handler, whose signals would close ORM connections in a thread.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _RESOLVER: Final = URLResolver(
 
 
 _OPENAPI_PATH: Final = "/admin/v2/openapi.json"
-# Computed on import. Computing the description for a request would block the event loop for a tenth of a second.
+# Computed on import, because the computation would block the event loop for a tenth of a second.
 _OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 
 
 class AdminPages:
-    """Serves /admin/, /lookup/ and /topics/. It authenticates each request; its caller has checked host and origin."""
+    """Authenticates and serves requests. The caller must have checked host and origin."""
 
     def __init__(self, broker: AdminPort) -> None:
         self._broker = broker
@@ -67,7 +66,7 @@ class AdminPages:
             if name.lower() not in ("content-type", "content-length")
         ]
         if answer.status_code == 204:
-            # Send no type and no length: Java's client would wait for a body of the announced type.
+            # Send no type and no length, because Java's client would wait for a body.
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return
@@ -76,7 +75,7 @@ class AdminPages:
         await respond(scope, send, answer.status_code, body, content_type=content_type, headers=headers)
 
     async def _answer(self, request: AdminRequest, scope: Scope) -> HttpResponseBase:
-        # Use the raw path: in the decoded path, a slash inside a topic's name looks like a separator.
+        # In the decoded path, a slash inside a topic's name would look like a separator.
         raw = scope.get("raw_path")
         path = raw.decode("ascii") if raw else quote(scope["path"])
         if path == _OPENAPI_PATH and request.method == "GET":
@@ -97,7 +96,7 @@ class AdminPages:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the body, whose size the server limits; None if the client has gone."""
+    """Return the body, or None if the client has gone. The server limits the size of the body."""
     parts: list[bytes] = []
     while True:
         event = await receive()

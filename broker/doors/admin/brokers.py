@@ -1,4 +1,4 @@
-"""The one cluster and its one broker. Pulsar's tools ask for clusters and brokers first."""
+"""Operations on the one cluster and its one broker."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from broker.doors.admin.tenants import CLUSTER
 
 __all__ = ["BUNDLE", "router"]
 
-BUNDLE: Final = "0x00000000_0xffffffff"  # the whole ring of hashes: Vela does not split namespaces
+BUNDLE: Final = "0x00000000_0xffffffff"  # the whole ring of hashes, because Vela does not split namespaces
 _BROKERS: Final = "/admin/v2/brokers"
 _CLUSTER: Final = "/admin/v2/clusters/{segment:cluster}"
-# The version of Pulsar whose API Vela provides. Some tools check it.
-_API_VERSION: Final = "4.0.0"
-_HEALTH_WAIT_S: Final = 5.0  # for PostgreSQL, which may be away while the broker's lock still counts as held
+_API_VERSION: Final = "4.0.0"  # some tools check this version of Pulsar
+# PostgreSQL may be away while the broker still counts as ready.
+_HEALTH_WAIT_S: Final = 5.0
 
 router = Router()
 
@@ -38,7 +38,7 @@ class ClusterData(BaseModel):
 
 
 class BrokerInfo(BaseModel):
-    """A broker as Pulsar names it."""
+    """The id and the URL of a broker."""
 
     broker_id: str = Field(serialization_alias="brokerId")
     service_url: str = Field(serialization_alias="serviceUrl")
@@ -161,7 +161,7 @@ async def get_runtime_configuration(request: AdminRequest) -> dict[str, str]:
 @operation(router, "GET", f"{_BROKERS}/{{segment:cluster}}", Action.RULE)
 async def get_brokers_of_cluster(request: AdminRequest, cluster: str) -> list[str]:
     """List the brokers of the cluster. There is only this one."""
-    if reason := why_absent(request.path):  # such as /admin/v2/brokers/backlog-quota-check
+    if reason := why_absent(request.path):  # the path may be /admin/v2/brokers/backlog-quota-check
         raise Refused(404, f"the admin API has no path {request.path}: {reason}")
     _require_cluster(cluster)
     return [_broker_id(request)]

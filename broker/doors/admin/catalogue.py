@@ -21,7 +21,7 @@ _NAME: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 
 
 def require_name(what: str, name: str) -> None:
-    """Check a name by Pulsar's rule for tenants. Raises Refused(412), whose reason begins with `what`."""
+    """Check a name by Pulsar's rule for tenants. Raises Refused(412)."""
     if not _NAME.fullmatch(name):
         raise Refused(412, f"{what} name is not valid: use letters, digits and -=:._, 255 at most")
 
@@ -47,7 +47,7 @@ class Catalogue:
 
     async def admin_roles(self, tenant: str) -> list[str]:
         """Return the roles that administer a tenant."""
-        if not _NAME.fullmatch(tenant):  # PostgreSQL refuses some such names with an error
+        if not _NAME.fullmatch(tenant):  # some invalid names make PostgreSQL fail
             raise Refused(404, "Tenant does not exist")
         roles = await repeat_until_done(
             self._broker.pool, lambda c: namespaces.admin_roles(c, tenant), what="reading a tenant"
@@ -72,7 +72,7 @@ class Catalogue:
         )
 
     async def has_tenant(self, tenant: str) -> bool:
-        """Return whether there is a tenant of this name."""
+        """Return whether the tenant exists."""
         return tenant in await self.tenants()
 
     async def namespaces(self, tenant: str) -> list[str]:
@@ -102,8 +102,8 @@ class Catalogue:
     ) -> list[str]:
         """Return the full names of a namespace's partitions and of its topics without partitions.
 
-        In the domain `non-persistent`, this includes topics that are in use but not stored. If `partitioned` is True,
-        return the full names of the stored partitioned topics instead.
+        The domain `non-persistent` includes topics that are in use but not stored. If `partitioned` is True, return
+        the stored partitioned topics instead.
         """
         full = await self.require_namespace(tenant, namespace)
         stored = await repeat_until_done(
@@ -119,7 +119,7 @@ class Catalogue:
         return sorted(in_use.union(stored))
 
     async def details(self, name: TopicName) -> store.TopicDetails | None:
-        """Return the stored details of a topic, or None if it is not stored."""
+        """Return the stored details of a topic, or None if the topic is not stored."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.details(c, name.full), what="finding a topic"
         )
@@ -127,7 +127,7 @@ class Catalogue:
     async def require(self, name: TopicName) -> store.TopicDetails:
         """Return a topic's stored details. Raises TopicNotFound.
 
-        For a non-persistent topic that is in use but not stored, return empty details.
+        A non-persistent topic that is in use but not stored has empty details.
         """
         found = await self.details(name)
         if found is None:
@@ -143,7 +143,7 @@ class Catalogue:
         )
 
     async def subscription_properties(self, name: TopicName, subscription: str) -> dict[str, str]:
-        """Return a subscription's properties. For a partitioned topic, the first partition that has any decides."""
+        """Return a subscription's properties. For a partitioned topic, the first partition with properties decides."""
         found = await repeat_until_done(
             self._broker.pool,
             lambda c: store.properties_of(c, name.full, subscription),
@@ -152,16 +152,13 @@ class Catalogue:
         return dict(found)
 
     async def last_offload_run(self, topic_id: int) -> store.OffloadRun | None:
-        """Return the latest run of the job `offload` for a topic, or None if there was none.
-
-        For a partition, runs for the whole partitioned topic count too.
-        """
+        """Return the latest run of the job `offload` for a topic or for its whole partitioned topic."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.last_offload_run(c, topic_id), what="reading runs"
         )
 
     async def last_compaction(self, topic_id: int) -> store.LastCompaction | None:
-        """Return the state of a topic's compaction, or None if none has begun."""
+        """Return the state of a topic's compaction, or None if no compaction has begun."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.last_compaction(c, topic_id), what="reading a compaction"
         )

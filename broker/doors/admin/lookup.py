@@ -25,8 +25,7 @@ router = Router()
 class LookupData(BaseModel):
     """The URLs of the broker that serves a topic. The C++ client needs every member.
 
-    `http_url_tls` is "" if the broker has no URL with https. The binary URLs are set even for a port that is not
-    open.
+    The binary URLs are set even if their ports are not open.
     """
 
     broker_url: str = Field(serialization_alias="brokerUrl")

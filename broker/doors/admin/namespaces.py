@@ -1,7 +1,4 @@
-"""List namespaces and their topics, and act on all topics of a namespace.
-
-`policies/document.py` creates and deletes namespaces.
-"""
+"""List namespaces and their topics, and act on all topics of a namespace."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ router = Router()
 
 
 class Bundles(BaseModel):
-    """The bundles of a namespace. There is one, because Vela does not split namespaces."""
+    """The bundles of a namespace. Every namespace has one bundle."""
 
     boundaries: list[str]
     numBundles: int  # noqa: N815 - Pulsar's name
@@ -101,10 +98,7 @@ async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscr
 
 
 async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[str, str]]) -> None:
-    """Carry out an act on each of these topics or subscriptions, then raise the first refusal, as Pulsar does.
-
-    Ignore topics and subscriptions that were deleted meanwhile.
-    """
+    """Act on each topic or subscription, then raise the first refusal, as Pulsar does."""
     refusals: list[BrokerError] = []
     for topic, subscription in found:
         try:

@@ -3,8 +3,8 @@
     @operation(router, "DELETE", "/admin/v2/tenants/{segment:tenant}", Action.RULE)
     async def delete_tenant(request: AdminRequest, tenant: str) -> None: ...
 
-The path names the tenant, namespace, topic or subscription on which the caller needs the permission. `described` lists
-all operations for the tables in docs/reference/admin-rest.md.
+The caller needs the permission on the tenant, namespace, topic or subscription in the path. The first line of each
+operation's docstring appears in docs/reference/admin-rest.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ _WORDS: Final = {
 
 
 def _subject_of(names: Mapping[str, Any]) -> Subject:
-    """Return the tenant, namespace, topic or subscription that a path names. Raises InvalidTopicName."""
     tenant, namespace, topic = (str(names.get(name, "")) for name in ("tenant", "namespace", "topic"))
     if topic:
         name = named(str(names.get("domain", "persistent")), tenant, namespace, topic)
@@ -56,17 +55,17 @@ def _subject_of(names: Mapping[str, Any]) -> Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One line of the tables of operations."""
+    """One operation in a table of the documentation."""
 
     method: str
-    path: str  # without converters
+    path: str
     action: str
     summary: str
-    refused: str = ""  # why the operation always refuses; empty if it does not
+    refused: str = ""  # why the operation always refuses
 
 
 class _Segment:
-    """One part of a path, decoded as Pulsar decodes topic names: %2F is a slash, + is a space."""
+    """One part of a path. As in Pulsar, %2F is a slash and + is a space."""
 
     regex = "[^/]+"
 
@@ -91,9 +90,8 @@ register_converter(_Number, "number")
 
 
 def _responses(returned: Any) -> dict[int, Any]:
-    """Return the types of an operation's answers by status. 204 is one of them if the operation may return None."""
     if returned is HttpResponse:
-        return {200: None}  # ninja sends the response unchanged
+        return {200: None}  # Ninja sends the response unchanged
     kinds = [each for each in get_args(returned) if each is not NoneType] or [returned]
     may_be_none = returned in (None, Any) or NoneType in get_args(returned)
     responses = {} if returned is None else {200: Union[*kinds] if may_be_none else returned}
@@ -103,15 +101,14 @@ def _responses(returned: Any) -> dict[int, Any]:
 def operation(
     router: Router, method: str, path: str, action: Action | None, *, refused: str = "", media_type: str = ""
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
-    """Register an asynchronous operation. A result of None is answered with 204 and no body, as in Pulsar.
+    """Register an asynchronous operation. As in Pulsar, a result of None becomes 204 without a body.
 
-    A request without the permission for `action` is refused; if `action` is None, no permission is needed. `refused`
-    says why the operation always refuses; empty if it does not. `media_type` is the type of the content, for an
-    operation that returns an HttpResponse.
+    If `action` is None, the caller needs no permission. `refused` says why the operation always refuses. `media_type`
+    is the content type of an operation that returns an HttpResponse.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        # Ninja calls this before it reads parameters and body. Async, because Ninja runs plain functions in threads.
+        # Ninja calls this function before it reads parameters. Ninja would run a plain function in a thread.
         async def check(request: AdminRequest) -> Principal:
             if action is not None:
                 request.broker.access.check(request.principal, action, _subject_of(request.path_names))
@@ -122,7 +119,7 @@ def operation(
             result = await view(*args, **kwargs)
             return HttpResponse(status=204) if result is None else result
 
-        # Ninja would look up the names of types in this module, and not in the module that declares the operation.
+        # Ninja would look up type names in this module, not in the module that declares the operation.
         signature = inspect.signature(view, eval_str=True)
         vars(answer)["__signature__"] = signature
         extra: dict[str, Any] = {ACTION_KEY: _WORDS[action], **({REFUSAL_KEY: refused} if refused else {})}
@@ -146,7 +143,7 @@ def operation(
 
 
 def described(api: NinjaAPI) -> Iterator[Described]:
-    """Yield a line for each operation: paths in the order of registration, all operations of a path together."""
+    """Yield every operation. Paths keep the order of their registration."""
     schema = api.get_openapi_schema(path_prefix="")
     for path, methods in schema["paths"].items():
         for method, each in methods.items():

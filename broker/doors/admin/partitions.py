@@ -1,4 +1,4 @@
-"""Partitioned topics: create, count, grow, terminate and delete."""
+"""Operations on partitioned topics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def get_partitions(
     except TopicNotFound:
         if not checkAllowAutoCreation:
             raise
-        # As in the binary protocol, create the topic if policies give it partitions: the client connects to them next.
+        # The client connects to the partitions next, so create the topic if policies give it partitions.
         return PartitionedMetadata(partitions=await request.broker.partition_count(name, create=True))
     return PartitionedMetadata(partitions=found.partitions, properties=dict(found.properties))
 

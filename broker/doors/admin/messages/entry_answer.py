@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["entry_answer"]
 
-_MOST_HEADER_CHARACTERS: Final = 65_000  # HTTP clients in Python fail above this, others earlier
-_SIGNED: Final = 1 << 63  # from here on, Java writes unsigned 64-bit numbers as negative numbers
+_MOST_HEADER_CHARACTERS: Final = 65_000  # HTTP clients in Python fail above this limit
+_SIGNED: Final = 1 << 63  # Java writes this and higher unsigned numbers as negative numbers
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}
 
 
 def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
-    """Return an entry with its payload decompressed, or as stored if it is encrypted or a chunk. A batch stays a batch.
+    """Return an entry as an HTTP answer. A batch stays a batch.
 
-    Raises Refused(500) if the entry is damaged, its codec is unknown, or it claims to decompress to more than
-    `most_bytes`. Raises Refused(422) if its properties, a key or another value is too long for a header.
+    The payload is decompressed, unless the entry is encrypted or a chunk. Raises Refused(500) if the entry is damaged
+    or the payload cannot be decompressed to at most `most_bytes`. Raises Refused(422) if a value is too long for a
+    header.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"
     if entry.flags & FLAG_CORRUPT:
@@ -72,7 +73,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
 
 def _headers(metadata: MessageMetadata) -> dict[str, str]:
     found: dict[str, str] = {}
-    has: Any = metadata.HasField  # Any, because the type of HasField allows literal names only
+    has: Any = metadata.HasField  # the type of HasField allows literal names only
     for field, name in (
         ("publish_time", "publish-time"),
         ("event_time", "event-time"),
@@ -122,5 +123,5 @@ def _bool(value: object) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a client's text with ? for each character that cannot be printed, such as a line break."""
+    """Replace each character that cannot be printed, such as a line break."""
     return "".join(each if each.isprintable() else "?" for each in value)

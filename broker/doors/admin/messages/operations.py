@@ -1,4 +1,4 @@
-"""Read single messages, and answer with message ids and sizes. Nothing here moves a cursor."""
+"""Operations that read messages, message ids and sizes without moving a cursor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def peek(
 ) -> HttpResponse:
     """Return an entry of a backlog; position 1 is the first unacknowledged entry.
 
-    A position below 1 is refused with 412; Pulsar's broker answers 500.
+    A position below 1 is refused with 412. Pulsar's broker answers 500.
     """
     name = named(domain, tenant, namespace, topic)
     found_topic, found = await found_subscription(request, name, subscription, "Peek messages")
@@ -54,7 +54,7 @@ async def peek(
     cursor = found.cursor
     if position > cursor.backlog_entries:
         raise Refused(404, "Message not found")
-    # Walk only over the entries before this one: a longer walk could also pass acknowledged entries that follow it.
+    # Walk only over earlier entries. A longer walk could also pass acknowledged entries after the wanted entry.
     before = await with_index(found_topic.reader, lambda: cursor.position_after_entries(position - 1))
     after = found_topic.log.ledgers.next_after(before.mark_delete)
     return await _entry(request, found_topic, cursor.next_unacked(after))
@@ -76,7 +76,6 @@ async def examine(
     stored = sum(each.entries for each in ledgers)
     if not stored:
         raise Refused(412, "Could not examine messages due to the total message is zero")
-    # A number below 1 means 1, and a number that is too large means `stored`.
     back = min(max(1, messagePosition), stored)
     return await _entry(
         request, found, _nth(found, back if initialPosition == "earliest" else stored - back + 1)
@@ -164,7 +163,7 @@ async def get_backlog_size(
 
 
 def _nth(topic: Topic, number: int) -> Position:
-    """Return the position of the stored entry with this number, counted from 1."""
+    """Return the position of entry `number`, counted from 1."""
     for ledger in topic.log.ledgers:
         if number <= ledger.entries:
             return Position(ledger.ledger_id, number - 1)

@@ -1,4 +1,4 @@
-"""Pulsar's REST produce: `POST /topics/…` stores the messages of one request."""
+"""Pulsar's REST producer, which stores the messages of `POST /topics/…`."""
 # ruff: noqa: N815 - the names of members are Pulsar's
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = ["router"]
 
 _TOPIC: Final = "/topics/{domain:domain}/{segment:tenant}/{segment:namespace}/{segment:topic}"
 MAX_MESSAGES: Final = 1000
-_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes: the message may succeed later, or it never will
+_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes
 _MAX_INT64: Final = 2**63 - 1
-_MOST_DIGITS: Final = 30  # of a time; real times have fewer
-_LONGEST_TURN_S: Final = 0.01  # after this much work, a request lets other connections work
+_MOST_DIGITS: Final = 30
+_LONGEST_TURN_S: Final = 0.01
 
 
 def _in_utf8(text: str) -> str:
@@ -55,13 +55,13 @@ router = Router()
 
 
 class RestMessage(PulsarObject):
-    """One message. `payload` is text; the schema decides which bytes are stored for it."""
+    """One message. The schema decides how `payload` is stored."""
 
     payload: _Text
     key: _Text | None = None
     properties: dict[_Text, _Text] = Field(default_factory=dict)
     eventTime: str | None = None  # ms since 1970, or ISO 8601
-    # The largest 64-bit number is not allowed, because no id could follow it.
+    # The largest 64-bit number is not allowed, because no id could follow that number.
     sequenceId: Annotated[Number, Field(ge=0, lt=_MAX_INT64)] | None = None
     deliverAt: _Time = 0  # ms since 1970
     deliverAfterMs: _Time = 0
@@ -72,9 +72,9 @@ class RestMessages(PulsarObject):
 
     messages: Annotated[list[RestMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     producerName: _Text | None = None
-    schemaVersion: Number = -1  # negative: not given
+    schemaVersion: Number = -1  # negative if not given
     keySchema: str | None = None
-    valueSchema: str | None = None  # a SchemaInfo as JSON, or that JSON in base64
+    valueSchema: str | None = None  # a SchemaInfo in JSON, or its JSON in base64
 
 
 class RestResult(BaseModel):
@@ -127,7 +127,7 @@ _turns = itertools.count()
 
 
 def _by_key(name: TopicName, count: int, messages: Sequence[RestMessage]) -> list[TopicName]:
-    """Return the topic or partition for each message. For a key, the Java client chooses the same one by default."""
+    """Choose the topic or partition for each message. The hash of a key is the Java client's default."""
     if not count:
         return [name] * len(messages)
     turn = next(_turns) % count
@@ -205,9 +205,9 @@ def _result(target: TopicName, found: object, schema_version: int) -> RestResult
 async def _all_outgoing(
     messages: Sequence[RestMessage], schema: RestSchema, now_ms: int
 ) -> list[OutgoingMessage]:
-    """Return the messages to store. Raises Refused if a message's time or payload cannot be stored.
+    """Return the messages to store.
 
-    Checking many messages against a schema may take long, so other connections get turns between messages.
+    Checks against a schema may take long, so other connections get turns between messages.
     """
     outgoing: list[OutgoingMessage] = []
     turn_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""The schema of a REST request's messages: find it, and encode their text with it."""
+"""Find the schema of a REST request, and encode text with the schema."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ class RestSchema:
     """The schema of a request's messages."""
 
     stored: SchemaDefinition | None = None  # the topic's schema
-    version: bytes = b""  # of `stored`
-    new: SchemaDefinition | None = None  # the schema in the request; opening the producer stores it
+    version: bytes = b""
+    new: SchemaDefinition | None = None  # a schema in the request, which opening the producer stores
 
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.
 
-        Raises IncompatibleSchema if the text is not a value of the schema, and Refused(422) for a type that REST cannot
-        write.
+        Raises IncompatibleSchema if the text does not fit the schema, and Refused(422) if REST cannot write the type.
         """
         schema = self.new or self.stored
         if schema is None:
@@ -76,9 +75,9 @@ def _encoded(type_: SchemaType, text: str) -> bytes:
 async def schema_of(
     schemas: Schemas, topic: TopicName, *, version: int, key_schema: str | None, value_schema: str | None
 ) -> RestSchema:
-    """Return the schema that a request names. If it names none, return the topic's latest, if there is one.
+    """Return the schema that a request names, or else the topic's latest schema.
 
-    Raises Refused for a schema or version that REST cannot use, and SchemaNotFound for a version that is not stored.
+    Raises Refused for a schema that REST cannot use, and SchemaNotFound for a version that is not stored.
     """
     if key_schema:
         raise Refused(422, "keySchema: REST has no KeyValue messages; publish them with a client")
@@ -97,10 +96,7 @@ async def schema_of(
 
 
 def _read(text: str) -> SchemaDefinition:
-    """Read a SchemaInfo: an object with name, type, schema (in base64) and properties, or its JSON in base64.
-
-    Raises Refused.
-    """
+    """Read a SchemaInfo from JSON, or from its JSON in base64."""
     try:
         info: Any = json.loads(
             text if text.lstrip().startswith("{") else base64.b64decode(text, validate=True)

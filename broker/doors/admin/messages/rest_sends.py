@@ -1,4 +1,4 @@
-"""The producers of a REST request: one for each topic or partition that it publishes to."""
+"""Publish the messages of a REST request to one topic or partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECEIPT_TIMEOUT_S: Final = 30.0
 
 
 class RestSends(AwaitedSends):
-    """One producer of a request, and its `ProducerSink`. Call `open`, then `publish` for each message, then `close`."""
+    """One producer of a request. Call `open`, then `publish` for each message, then `close`."""
 
     def __init__(self, broker: PublishPort, producer_request: ProducerRequest) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class RestSends(AwaitedSends):
         self._next_sequence_id = 0
 
     async def open(self, identity: ClientIdentity) -> bytes:
-        """Open the producer and return its schema's version; b"" if it has no schema. Raises BrokerError."""
+        """Open the producer and return its schema version, or b"" if there is no schema. Raises BrokerError."""
         self._producer = await self._broker.open_producer(self._request, identity, self)
         self._next_sequence_id = self._producer.last_sequence_id + 1
         return self._producer.schema_version
@@ -49,9 +49,8 @@ class RestSends(AwaitedSends):
     ) -> Receipt:
         """Store one message and wait for its receipt.
 
-        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the id after the
-        producer's last one. `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no
-        receipt, and any other BrokerError if the message is not stored.
+        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the next id. Raises
+        SendOutcomeUnknown if there is no receipt, and any other BrokerError if the message is not stored.
         """
         producer = self._producer
         if producer is None:
@@ -104,14 +103,11 @@ class RestSends(AwaitedSends):
     # -- Methods of ProducerSink that AwaitedSends does not have ---------------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Fail every send that has no receipt yet, because the broker closed the producer."""
+        """Fail every send that has no receipt yet."""
         self._producer = None
         why = "" if error is None else f" ({error})"
         self.give_up(f"the broker closed {self._request.topic}{why}: the message may be stored")
 
     async def is_alive(self) -> bool:
-        """Return whether this request still uses the producer.
-
-        The broker calls this when another producer wants the name.
-        """
+        """Return whether this request still uses the producer."""
         return self._producer is not None
