@@ -45,7 +45,7 @@ class AdminRequest(ASGIRequest):
     broker: AdminPort
     principal: Principal
     path_names: Mapping[str, Any]
-    query_string: bytes  # Percent-encoded
+    query_string: bytes  # Percent-encoded bytes
 
     def _set_content_type_params(self, meta: Mapping[str, str]) -> None:
         """Ignore the parameters of the content type. JSON is UTF-8, and Django fails on some parameters."""

@@ -26,7 +26,7 @@ __all__ = ["ConnectionAuthentication"]
 
 logger = logging.getLogger(__name__)
 
-REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # Asks for new credentials of the same method
+REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # Challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 1.0
 # Without this limit, a peer that always exceeds its rate could stay connected with expired credentials.
@@ -55,8 +55,8 @@ class ConnectionAuthentication:
         self._call_later = call_later
         self._credentials = Credentials(certificate=certificate, host=peer.address.rpartition(":")[0])
         self._can_refresh = False
-        self._check: asyncio.Task[None] | None = None  # Set while a thread checks credentials
-        self._refresh: asyncio.TimerHandle | None = None  # Set while the client owes new credentials
+        self._check: asyncio.Task[None] | None = None  # Running check of credentials in a thread
+        self._refresh: asyncio.TimerHandle | None = None  # Deadline for new credentials
         self._looks = 0  # Number of checks while the broker did not read from the peer
         self._watch = CredentialsWatch(
             broker, guard, call_later=call_later, on_expired=self._expired, on_refused=self._refused

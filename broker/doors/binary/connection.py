@@ -47,7 +47,7 @@ __all__ = ["BinaryConnection", "refusal"]
 logger = logging.getLogger(__name__)
 
 SERVER_VERSION: Final = f"Vela {__version__}"
-# Limit on the first frame, because its sender has not authenticated yet.
+# Limit on the first frame, whose sender has not authenticated yet.
 MAX_GREETING_BYTES: Final = 64 * 1024
 # Every version of TLS begins with these bytes. As a frame size, they would mean 369 MB.
 TLS_HANDSHAKE: Final = b"\x16\x03"
@@ -91,7 +91,7 @@ class BinaryConnection:
             ),
             call_later=call_later or self._loop.call_later,
         )
-        guard = GuardedBroker(broker)  # Refuses every request until the client has authenticated
+        guard = GuardedBroker(broker)  # The guard refuses every request until the client has authenticated.
         self._authentication = ConnectionAuthentication(
             broker,
             guard,
@@ -104,9 +104,11 @@ class BinaryConnection:
         self._consumers = ConsumerTable(guard, self.peer, self._requests)
         self._unread: deque[bytes] = deque()  # Pieces that are not decoded yet
         self._events: deque[events.Event] = deque()  # Events that are not handled yet
-        self._failure: RemoteProtocolError | None = None  # Reported once `_events` is empty
-        self._is_out_of_turn = False  # True while waiting for the next turn
-        self._greeting: bytearray | None = bytearray()  # The first frame so far; None once complete
+        self._failure: RemoteProtocolError | None = None  # Error to report once `_events` is empty
+        self._is_out_of_turn = False  # Whether the connection waits for its next turn
+        self._greeting: bytearray | None = (
+            bytearray()
+        )  # Start of the first frame, until the frame is complete
         lookups = LookupAnswers(guard, self._engine, self._requests)
         self._topic_watchers = TopicWatchers(guard, self.peer, self._requests)
         schemas = SchemaAnswers(guard, self._engine, self._requests)

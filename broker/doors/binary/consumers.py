@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerTable:
-    """Handles commands for consumers, which have ids that the client chose."""
+    """Handles commands for consumers, whose ids the client chose."""
 
     def __init__(self, broker: SubscribePort, peer: Peer, requests: RequestRunner) -> None:
         self._broker = broker
@@ -262,7 +262,7 @@ class ConsumerSlot:
     ) -> None:
         self.consumer_id = consumer_id
         self.partition = -1  # The value -1 means that the topic is not a partition.
-        self.consumer: ConsumerPort | None = None  # None while the consumer is being opened
+        self.consumer: ConsumerPort | None = None  # The value is None while the consumer is being opened.
         # UNSUBSCRIBE, SEEK and GET_LAST_MESSAGE_ID run one at a time, in order of arrival.
         self.turn = asyncio.Lock()
         self.is_closed = False

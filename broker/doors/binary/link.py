@@ -9,7 +9,7 @@ __all__ = ["ByteLink"]
 
 
 class ByteLink(Protocol):
-    """The byte stream of one client. No method blocks or raises after the connection is lost."""
+    """The byte stream of one client. No method blocks. No method raises after the connection is lost."""
 
     def write(self, buffers: Sequence[bytes]) -> None:
         """Send these buffers in order with one write."""

@@ -53,7 +53,7 @@ class Peer:
         self.is_lost = False
         self.is_joining = False  # If True, answers are collected for one write.
         self._link = link
-        self._has_room = asyncio.Event()  # Cleared while too many answers wait for the peer
+        self._has_room = asyncio.Event()  # The event is clear while too many answers wait for the peer.
         self._has_room.set()
         self._keep_alive = KeepAlive(
             call_later=call_later,

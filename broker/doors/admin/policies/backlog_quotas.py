@@ -1,4 +1,4 @@
-"""Convert Pulsar's backlog quotas to Vela's policies and back. Both quotas share `backlog_quota_policy`."""
+"""Convert Pulsar's backlog quotas to Vela's policies and back. Both kinds share `backlog_quota_policy`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _others(kind: QuotaType, found: Values) -> list[QuotaType]:
 def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str, object]:
     """Return the policies that set one quota.
 
-    Raises Refused(412) if the other quota has a different `policy`.
+    Raises Refused(412) if the other kind of quota has a different `policy`.
     """
     others = _others(kind, found)
     now = found.get("backlog_quota_policy", _DEFAULT_POLICY)

@@ -34,7 +34,7 @@ class AdminPolicy:
 
     names: tuple[str, ...]  # Names of Vela's policies
     body: Any  # Type of the JSON value
-    read: Callable[[Values], Any]  # Called only if one of `names` is set
+    read: Callable[[Values], Any]  # The argument has at least one of `names`.
     write: Callable[[Any], dict[str, object]]  # A value of None unsets a policy. May raise Refused.
     namespace: str = ""  # Path under a namespace. Empty if namespaces do not have the policy.
     topic: str = ""  # Path under a topic. Empty if topics do not have the policy.

@@ -13,7 +13,7 @@ __all__ = ["merged"]
 
 M = TypeVar("M", bound=BaseModel)
 
-# Endings of names whose values cannot be added up. Show the largest value, except for names in `_EARLIEST`.
+# Endings of names whose values cannot be added up. Show the largest value, but the smallest for `_EARLIEST`.
 _LARGEST: Final = (
     "Timestamp",
     "TimeStamp",

@@ -43,7 +43,7 @@ class DrainingHash(BaseModel):
 
     hash: int
     unackMsgs: int  # Entries that are pending at the former owner
-    blockedAttempts: int  # Waiting entries. Pulsar counts attempts to send.
+    blockedAttempts: int  # Number of waiting entries. Pulsar counts attempts to send.
 
 
 class ConsumerStats(BaseModel):
