@@ -31,7 +31,7 @@ __all__ = [
 NAMESPACE: Final = "/admin/v2/{domain:domain}/{segment:tenant}/{segment:namespace}"
 TOPIC: Final = f"{NAMESPACE}/{{segment:topic}}"
 
-_UNENDED: Final = ("waiting", "running")  # States of a run that has not ended
+_UNENDED: Final = ("waiting", "running")
 
 router = Router()
 

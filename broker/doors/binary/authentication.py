@@ -55,9 +55,9 @@ class ConnectionAuthentication:
         self._call_later = call_later
         self._credentials = Credentials(certificate=certificate, host=peer.address.rpartition(":")[0])
         self._can_refresh = False
-        self._check: asyncio.Task[None] | None = None  # Running check of credentials in a thread
+        self._check: asyncio.Task[None] | None = None
         self._refresh: asyncio.TimerHandle | None = None  # Deadline for new credentials
-        self._looks = 0  # Number of checks while the broker did not read from the peer
+        self._looks = 0
         self._watch = CredentialsWatch(
             broker, guard, call_later=call_later, on_expired=self._expired, on_refused=self._refused
         )

@@ -105,7 +105,7 @@ class BinaryConnection:
         self._unread: deque[bytes] = deque()  # Pieces that are not decoded yet
         self._events: deque[events.Event] = deque()  # Events that are not handled yet
         self._failure: RemoteProtocolError | None = None  # Error to report once `_events` is empty
-        self._is_out_of_turn = False  # Whether the connection waits for its next turn
+        self._is_out_of_turn = False
         self._greeting: bytearray | None = (
             bytearray()
         )  # Start of the first frame, until the frame is complete

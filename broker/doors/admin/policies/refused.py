@@ -26,7 +26,7 @@ _PLACEHOLDER: Final = re.compile(r"\{\w+:(\w+)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refused:
-    path: str  # Relative to the namespace or topic
+    path: str
     reason: str
     changes: tuple[str, ...] = ("POST", "DELETE")
     default: Any = None  # Answer to a GET. None becomes 204.

@@ -25,7 +25,7 @@ __all__ = ["POLICIES", "AdminPolicy", "Values", "completed", "rounded_up"]
 Values = Mapping[str, Any]  # Vela's policies by name
 
 _MIB: Final = 1024 * 1024
-_UNDEFINED: Final = "UNDEFINED"  # Pulsar's name for a strategy that is not set
+_UNDEFINED: Final = "UNDEFINED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class AdminPolicy:
     """A policy of Pulsar, and how to convert its value to Vela's policies."""
 
     names: tuple[str, ...]  # Names of Vela's policies
-    body: Any  # Type of the JSON value
+    body: Any
     read: Callable[[Values], Any]  # The argument has at least one of `names`.
     write: Callable[[Any], dict[str, object]]  # A value of None unsets a policy. May raise Refused.
     namespace: str = ""  # Path under a namespace. Empty if namespaces do not have the policy.

@@ -26,7 +26,7 @@ _LARGEST: Final = (
     "avgMessagesPerEntry",
     "lastCompactionDurationTimeInMills",
 )
-_LATEST: Final = ("lastAckedTime", "lastConsumedTime")  # Times as text
+_LATEST: Final = ("lastAckedTime", "lastConsumedTime")
 _EARLIEST: Final = (
     "earliestMsgPublishTimeInBacklog",
     "earliestMsgPublishTimeInBacklogs",

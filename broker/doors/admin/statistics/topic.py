@@ -225,7 +225,6 @@ def _passing_stats(each: NonPersistentSubscription, rates: Rates, asked: Asked) 
 
 
 async def _earliest_ms(topic: Topic, subscription: str) -> int:
-    """Return when the oldest entry of a backlog was stored, or 0 without a stored entry."""
     found = topic.subscriptions.get(subscription)
     if found is None or not found.cursor.backlog_entries:
         return 0
