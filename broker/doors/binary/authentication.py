@@ -36,8 +36,8 @@ _MOST_LOOKS: Final = 600
 class ConnectionAuthentication:
     """Authenticates the client of one connection and gives its principal to the guard.
 
-    When credentials expire, asks the client for new credentials. Closes the connection if no valid credentials arrive
-    in time.
+    When credentials expire, asks the client for new credentials. Closes the connection of a client that does
+    not renew them in time.
     """
 
     def __init__(

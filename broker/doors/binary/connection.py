@@ -106,9 +106,7 @@ class BinaryConnection:
         self._events: deque[events.Event] = deque()  # Events that are not handled yet
         self._failure: RemoteProtocolError | None = None  # Error to report once `_events` is empty
         self._is_out_of_turn = False
-        self._greeting: bytearray | None = (
-            bytearray()
-        )  # Start of the first frame, until the frame is complete
+        self._greeting: bytearray | None = bytearray()  # First frame, until it is complete
         lookups = LookupAnswers(guard, self._engine, self._requests)
         self._topic_watchers = TopicWatchers(guard, self.peer, self._requests)
         schemas = SchemaAnswers(guard, self._engine, self._requests)
