@@ -1,4 +1,4 @@
-"""ASGI's types, and functions that answer HTTP requests and refuse WebSocket handshakes."""
+"""ASGI's types, and answers to HTTP requests and WebSocket handshakes."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON: Final = b"application/json"
-CERTIFICATE: Final = "vela.certificate"  # the key in a scope's extensions
+CERTIFICATE: Final = "vela.certificate"  # Key in a scope's extensions
 
 
 def certificate_of(scope: Mapping[str, Any]) -> ClientCertificate | None:
-    """Return the client's checked certificate; None without one, or if it does not have exactly one common name."""
+    """Return the client's verified certificate, or None. A certificate needs exactly one common name."""
     certificate: ClientCertificate | None = scope.get("extensions", {}).get(CERTIFICATE)
     return certificate
 
 
 def json_reason(reason: str) -> bytes:
-    """Return the body of a refusal, in the shape that Pulsar's REST API uses."""
+    """Return the body of a refusal in the shape of Pulsar's REST API."""
     return json.dumps({"reason": reason}).encode()
 
 
@@ -60,9 +60,9 @@ async def respond(
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, refusal: HandshakeRefused) -> None:
-    """Refuse a request or a WebSocket handshake from which no application has received an event yet."""
+    """Refuse an HTTP request or a WebSocket handshake before an application has received an event."""
     if scope["type"] == "websocket":
-        await receive()  # websocket.connect
+        await receive()  # Take the event websocket.connect.
         await refuse_handshake(send, refusal)
     else:
         await respond(scope, send, refusal.status, json_reason(refusal.reason))

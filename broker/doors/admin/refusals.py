@@ -1,7 +1,4 @@
-"""The HTTP statuses of refusals in the admin API. They follow Pulsar's.
-
-`doors/server_errors.py` has the statuses of other doors.
-"""
+"""The HTTP statuses of refusals in the admin API. They follow Pulsar's."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ from broker.topics.policies import PolicyConflict
 
 __all__ = ["Refused", "status_of"]
 
-# An error gets the status of the first class in this list that it is an instance of.
+# The first class that matches an error decides.
 _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (AuthenticationFailed, 401),
     (NotAuthorized, 403),
@@ -71,7 +68,7 @@ _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
 
 
 class Refused(Exception):
-    """The request is refused with this HTTP status and reason."""
+    """A refusal of the request, with an HTTP status and a reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -80,5 +77,5 @@ class Refused(Exception):
 
 
 def status_of(error: BrokerError) -> int:
-    """Return the HTTP status of an error: 500 if the list above has none for it."""
+    """Return the HTTP status of an error, which is 500 by default."""
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)

@@ -1,4 +1,4 @@
-"""One request to the admin REST API: the broker that answers it, and the objects in its body."""
+"""Requests to the admin REST API, and the objects in their bodies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ORIGIN", "AdminRequest", "Number", "PulsarObject"]
 
-ORIGIN: Final = "admin"  # in the act log
+ORIGIN: Final = "admin"  # Origin in the act log
 _REASON_HEADER: Final = "X-Vela-Reason"
 
 
@@ -29,7 +29,7 @@ Number: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
 
 
 class PulsarObject(BaseModel):
-    """An object in a body. A member that is null counts as left out, as Pulsar's clients expect."""
+    """An object in a body. A null member counts as absent, as Pulsar's clients expect."""
 
     @model_validator(mode="before")
     @classmethod
@@ -40,24 +40,21 @@ class PulsarObject(BaseModel):
 
 
 class AdminRequest(ASGIRequest):
-    """Django's request, with the query as raw bytes: Django would decode it differently from the other doors.
-
-    `AdminPages` creates it and sets these attributes.
-    """
+    """A Django request with the raw query. Django would decode the query differently from the other doors."""
 
     broker: AdminPort
     principal: Principal
     path_names: Mapping[str, Any]
-    query_string: bytes  # percent-encoded
+    query_string: bytes  # Percent-encoded bytes
 
     def _set_content_type_params(self, meta: Mapping[str, str]) -> None:
-        """Read the content type, but not its parameters: JSON is UTF-8, and Django fails on some parameters."""
+        """Ignore the parameters of the content type. JSON is UTF-8, and Django fails on some parameters."""
         self.content_type = meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         self.content_params = {}
 
     @property
     def reason(self) -> str:
-        """The client's reason for a change, for the act log; "" if it gave none."""
+        """The client's reason for a change, or an empty string."""
         return self.headers.get(_REASON_HEADER, "")
 
     async def act(
@@ -68,7 +65,7 @@ class AdminRequest(ASGIRequest):
         subscription: str = "",
         parameters: Mapping[str, object] | None = None,
     ) -> int:
-        """Carry out an act for the caller and return the act's id. Raises the errors of `OwnRequests.carry_out`."""
+        """Carry out an act and return its id. Raises the errors of `OwnRequests.carry_out`."""
         return await self.broker.own_requests.carry_out(
             kind,
             topic=topic,

@@ -36,7 +36,7 @@ router = Router()
 
 
 def type_named(name: str) -> SchemaType:
-    """Return the schema type that a client names, in upper or lower case. Raises Refused(422) for an unknown type."""
+    """Return a schema type by its name, ignoring case. Raises Refused(422) for an unknown type."""
     upper = name.upper()
     type_ = SchemaType.__members__.get(_NAMES.get(upper, upper))
     if type_ is None:
@@ -45,7 +45,7 @@ def type_named(name: str) -> SchemaType:
 
 
 class SchemaPayload(PulsarObject):
-    """A schema in a body. `schema` is its definition, which is empty for a primitive type."""
+    """A schema in a body. The definition of a primitive type is empty."""
 
     type: str
     text: str = Field(default="", alias="schema")
@@ -75,7 +75,7 @@ class SchemaResponse(BaseModel):
 
     @classmethod
     def of(cls, stored: StoredSchema) -> SchemaResponse:
-        """Return a stored schema as Pulsar writes it."""
+        """Convert a stored schema."""
         schema = stored.schema
         return cls(
             version=stored.version,
@@ -86,7 +86,7 @@ class SchemaResponse(BaseModel):
 
 
 class AllSchemas(BaseModel):
-    """Every version of a topic's schema since its last deletion."""
+    """Every version of a topic's schema since the schema was last deleted."""
 
     getSchemaResponses: list[SchemaResponse]  # noqa: N815 - Pulsar's name
 
@@ -98,7 +98,7 @@ class VersionResponse(BaseModel):
 
 
 class Compatibility(BaseModel):
-    """Whether a schema could be the next version, and the compatibility strategy that decides."""
+    """Whether a schema could be the next version, and the strategy that decides."""
 
     compatibility: bool
     schemaCompatibilityStrategy: str  # noqa: N815 - Pulsar's name
@@ -134,7 +134,7 @@ async def post_schema(
 ) -> dict[str, VersionResponse]:
     """Store a schema if it is new, and return its version.
 
-    A new schema becomes the next version, provided that the compatibility strategy allows it.
+    The compatibility strategy must allow a new schema.
     """
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     await find_or_make_topic(request, TopicName.parse(name.base))

@@ -1,4 +1,4 @@
-"""Subscriptions: list, create and delete them, and move their cursors. `skip` counts entries, as in Pulsar."""
+"""List, create and delete subscriptions, and move their cursors."""
 # ruff: noqa: N815 - the names of members are Pulsar's
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-# Entries. As in Pulsar, a request to expire old messages is refused if consumers are connected, the backlog is smaller
-# than this, and its oldest message is not old enough.
+# Entries in a backlog. As in Pulsar, a smaller backlog with connected consumers expires only if its oldest message is
+# old enough.
 _NEARLY_CAUGHT_UP: Final = 1000
 
 router = Router()
@@ -45,7 +45,7 @@ class ResetCursorData(PulsarObject):
     properties: dict[str, str] | None = None
 
     def place(self) -> dict[str, object]:
-        """Return the place as parameters of the act `reset` or `create_subscription`."""
+        """Return the place as parameters of an act."""
         if (self.ledgerId, self.entryId) == (_EARLIEST, _EARLIEST):
             return {"to": "earliest"}
         if (self.ledgerId, self.entryId) == (_LATEST, _LATEST):
@@ -53,7 +53,7 @@ class ResetCursorData(PulsarObject):
         return {"to": "id", "id": self.text(), "inclusive": not (self.excluded or self.isExcluded)}
 
     def text(self) -> str:
-        """Return the id in the form that acts expect: ledger:entry, or ledger:entry:partition:index in a batch."""
+        """Return the id as ledger:entry, or as ledger:entry:partition:index for a message in a batch."""
         text = f"{self.ledgerId}:{self.entryId}"
         return text if self.batchIndex < 0 else f"{text}:{self.partitionIndex}:{self.batchIndex}"
 
@@ -87,8 +87,8 @@ async def found_subscription(
 ) -> tuple[Topic, Subscription]:
     """Return a topic and its subscription.
 
-    Raises Refused(405) for a partitioned or non-persistent topic, Refused(404) if the subscription does not exist, and
-    TopicNotFound. `what` names the operation.
+    Raises TopicNotFound. Raises Refused(404) if the subscription does not exist, and Refused(405) for a partitioned or
+    non-persistent topic.
     """
     topic = await opened(request, name, what)
     found = topic.subscriptions.get(subscription)
@@ -205,8 +205,8 @@ async def expire_older(
 ) -> None:
     """Skip the messages that are older than this many seconds, separately on each partition.
 
-    The answer is 409 if a partition had no backlog, or if it had connected consumers, a small backlog and no message
-    that old. Messages on the other partitions are skipped even then.
+    The answer is 409 if a partition has no backlog, or has consumers and a small backlog without old messages. The
+    other partitions still skip their messages.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -243,8 +243,8 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds, on every durable subscription. The caller needs permission for each.
 
-    The answer is 409 if the same request for one of the subscriptions alone would get 409. The other
-    subscriptions skip their messages even then.
+    The answer is 409 if the request for one of the subscriptions alone would get 409. The other subscriptions still
+    skip their messages.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
@@ -348,7 +348,7 @@ async def analyze_backlog(
 async def _expire_older(
     request: AdminRequest, name: TopicName, subscriptions: Sequence[str], seconds: int
 ) -> None:
-    """Expire messages of each subscription on each partition, then raise the first refusal, as Pulsar does."""
+    """Try each subscription on each partition, then raise the first refusal, as Pulsar does."""
     count = (await Catalogue(request.broker).require(name)).partitions
     names = [name.with_partition(index) for index in range(count)] if count else [name]
     before_ms = request.broker.clock.now_ms() - max(0, seconds) * 1000
@@ -363,11 +363,6 @@ async def _expire_older(
 
 
 async def _expire_before(request: AdminRequest, name: TopicName, subscription: str, before_ms: int) -> None:
-    """Expire the messages of one topic or partition.
-
-    Raises Refused(409) if the backlog is empty. Raises it too if consumers are connected, the backlog has fewer than
-    _NEARLY_CAUGHT_UP entries, and the oldest message is not old enough.
-    """
     topic = await request.broker.topics.open(name, create=False)
     found = topic.subscriptions.get(subscription)
     if found is None:

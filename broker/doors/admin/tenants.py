@@ -1,4 +1,4 @@
-"""Tenants, and the roles that administer them. All tenants live in the one cluster."""
+"""Tenants, and the roles that administer them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker.doors.admin.request import AdminRequest, PulsarObject
 
 __all__ = ["CLUSTER", "TenantInfo", "router"]
 
-CLUSTER: Final = "vela"  # the name that /metrics gives to the cluster
+CLUSTER: Final = "vela"  # /metrics uses the same name.
 _TENANT: Final = "/admin/v2/tenants/{segment:tenant}"
 _CLUSTERS: Final = frozenset({CLUSTER, "global"})
 

@@ -31,7 +31,7 @@ __all__ = [
 NAMESPACE: Final = "/admin/v2/{domain:domain}/{segment:tenant}/{segment:namespace}"
 TOPIC: Final = f"{NAMESPACE}/{{segment:topic}}"
 
-_UNENDED: Final = ("waiting", "running")  # states of a run that has not ended
+_UNENDED: Final = ("waiting", "running")
 
 router = Router()
 
@@ -47,7 +47,7 @@ class MessageIdData(PulsarObject):
 
     @classmethod
     def of(cls, name: TopicName, position: Position) -> MessageIdData:
-        """Return the id of an entry of this topic or partition."""
+        """Return the id of an entry of a topic or partition."""
         partition = -1 if name.partition is None else name.partition
         return cls(ledgerId=position.ledger_id, entryId=position.entry_id, partitionIndex=partition)
 
@@ -60,15 +60,15 @@ class LongRunningStatus(BaseModel):
 
 
 class OffloadStatus(LongRunningStatus):
-    """The state of the latest offload. After a success, it names the first message that is not offloaded."""
+    """The state of the latest offload."""
 
     firstUnoffloadedMessage: MessageIdData | None = None  # noqa: N815
 
 
 async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
-    """Return the topic. Load it if necessary.
+    """Return a topic, and load the topic if necessary.
 
-    Raises Refused(405) for a partitioned or non-persistent topic, and TopicNotFound. `what` names the operation.
+    Raises TopicNotFound, or Refused(405) for a partitioned or non-persistent topic.
     """
     require_persistent(name, what)
     if (await Catalogue(request.broker).require(name)).partitions:
@@ -79,7 +79,7 @@ async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
 
 
 def require_persistent(name: TopicName, what: str, status: int = 405) -> None:
-    """Raise Refused with this status for a non-persistent topic, which has no log. `what` names the operation."""
+    """Raise Refused for a non-persistent topic. `what` names the operation in the error."""
     if name.domain != "persistent":
         raise Refused(status, f"{what} on a non-persistent topic is not allowed: such a topic stores nothing")
 
@@ -129,9 +129,9 @@ async def make_topic(
 
 
 async def find_or_make_topic(request: AdminRequest, name: TopicName) -> None:
-    """Create the topic if it does not exist, as for a consumer that connects.
+    """Create the topic if it does not exist.
 
-    Raises Refused(404) if the namespace does not exist, and Refused(412) if policies do not let clients create topics.
+    Raises Refused(404) if the namespace does not exist, and Refused(412) if policies forbid new topics.
     """
     catalogue, broker = Catalogue(request.broker), request.broker
     if await catalogue.details(name) is not None:
@@ -150,7 +150,7 @@ async def delete_topic(
 ) -> None:
     """Delete a topic with its subscriptions and messages. A persistent topic with clients needs force=true.
 
-    Raises Refused(409) for a partitioned topic, and the errors of `remove_topic`.
+    The answer is 409 for a partitioned topic.
     """
     name = named(domain, tenant, namespace, topic)
     if (await Catalogue(request.broker).require(name)).partitions:
@@ -161,8 +161,8 @@ async def delete_topic(
 async def remove_topic(request: AdminRequest, name: TopicName, *, force: bool) -> None:
     """Delete a topic with its subscriptions. `force` disconnects its clients first.
 
-    Raises Refused(412) for a non-persistent topic with clients, even with `force`. Raises TopicBusy for a persistent
-    topic with clients, unless `force` is True.
+    Raises TopicBusy for a persistent topic with clients, unless `force` is True. Raises Refused(412) for a
+    non-persistent topic with clients, even with `force`.
     """
     for each in request.broker.non_persistent.all():
         if name.full in (each.name.full, each.name.base):
@@ -215,7 +215,8 @@ async def get_compaction(
 ) -> LongRunningStatus:
     """Return the state of the latest compaction of a topic or partition."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Compaction status")
-    if found.compacted.is_running:  # a run that waits for another topic's run is not stored yet
+    # A run that waits for another topic's run is not stored yet.
+    if found.compacted.is_running:
         return LongRunningStatus(status="RUNNING")
     last = await Catalogue(request.broker).last_compaction(found.topic_id)
     if last is None:

@@ -1,4 +1,4 @@
-"""Authenticate the client of a binary connection: at CONNECT, and with AUTH_CHALLENGE when its credentials expire."""
+"""Authenticate the client of a binary connection, and renew its credentials when they expire."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ __all__ = ["ConnectionAuthentication"]
 
 logger = logging.getLogger(__name__)
 
-REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # the challenge that asks for new credentials of the same method
+REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # Challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
-_LOOK_AGAIN_S: Final = 1.0  # between two checks whether the broker reads from the peer again
-# After this many checks, close the connection even if the broker does not read from the peer. Without this limit, a
-# peer that always exceeds its rate could stay connected with expired credentials.
+_LOOK_AGAIN_S: Final = 1.0
+# Without this limit, a peer that always exceeds its rate could stay connected with expired credentials.
 _MOST_LOOKS: Final = 600
 
 
 class ConnectionAuthentication:
     """Authenticates the client of one connection and gives its principal to the guard.
 
-    When the credentials expire, asks the client for new ones. Closes the connection if the client cannot send them,
-    does not send them in time, or is refused.
+    When credentials expire, asks the client for new credentials. Closes the connection of a client that does
+    not renew them in time.
     """
 
     def __init__(
@@ -50,19 +49,15 @@ class ConnectionAuthentication:
         call_later: Timer,
         certificate: ClientCertificate | None,
     ) -> None:
-        """`certificate` is the client certificate that the TLS handshake has verified.
-
-        It is None if there is none, or if its subject does not have exactly one common name.
-        """
         self._broker = broker
         self._guard = guard
         self._peer = peer
         self._call_later = call_later
         self._credentials = Credentials(certificate=certificate, host=peer.address.rpartition(":")[0])
         self._can_refresh = False
-        self._check: asyncio.Task[None] | None = None  # set while a thread checks credentials
-        self._refresh: asyncio.TimerHandle | None = None  # set while the client owes new credentials
-        self._looks = 0  # how many checks found that the broker was not reading from the peer
+        self._check: asyncio.Task[None] | None = None
+        self._refresh: asyncio.TimerHandle | None = None  # Deadline for new credentials
+        self._looks = 0
         self._watch = CredentialsWatch(
             broker, guard, call_later=call_later, on_expired=self._expired, on_refused=self._refused
         )
@@ -70,8 +65,7 @@ class ConnectionAuthentication:
     def on_connect(self, event: events.Connect) -> None:
         """Answer CONNECTED, at once or after a thread has checked the credentials.
 
-        Raises AuthenticationFailed or NotAuthorized; the caller then closes the connection. An error in the thread's
-        check also closes it.
+        Raises AuthenticationFailed or NotAuthorized. If the thread's check fails, closes the connection.
         """
         self._can_refresh = event.supports_auth_refresh
         self._credentials = replace(
@@ -88,14 +82,14 @@ class ConnectionAuthentication:
         """Check the client's new credentials. Raises the errors of `on_connect`."""
         data = event.auth_data or b""
         if self._credentials.original_data and self._broker.settings.authenticate_original_auth_data:
-            # The proxy has passed the challenge on to its client, so these are the client's credentials.
+            # A proxy passes the challenge on to its client, so the answer has the client's credentials.
             self._credentials = replace(self._credentials, original_method=_method(event), original_data=data)
         else:
             self._credentials = replace(self._credentials, method=_method(event), data=data)
         self._authenticate(event, self._renewed)
 
     def stop(self) -> None:
-        """Stop all timers and checks, because the connection is lost."""
+        """Stop all timers and checks."""
         self._stop_refresh()
         self._watch.stop()
         if self._check is not None:
@@ -128,7 +122,7 @@ class ConnectionAuthentication:
         if principal is not None:
             let_in(principal)
             return
-        # Read nothing more until the check is done: the broker must know the client before it handles later commands.
+        # Stop reading, because the broker must know the client before it handles later commands.
         self._peer.gate.throttled(True)
         self._check = asyncio.get_running_loop().create_task(self._wait(event, credentials, let_in))
 
@@ -168,8 +162,7 @@ class ConnectionAuthentication:
     def _refresh_missing(self) -> None:
         if not self._peer.gate.is_open and self._looks < _MOST_LOOKS:
             self._looks += 1
-            # The client's answer may be among the bytes that the broker has not read yet, for example because it cannot
-            # reach the database.
+            # The client's answer may be among the bytes that the broker has not read yet.
             self._refresh = self._call_later(_LOOK_AGAIN_S, self._refresh_missing)
             return
         waited_s = REFRESH_TIMEOUT_S + self._looks * _LOOK_AGAIN_S

@@ -1,10 +1,8 @@
 """One client of Pulsar's binary protocol, over TCP or inside WebSocket messages.
 
-The owner of the `ByteLink` passes bytes to `receive`. The connection turns commands into calls on the broker. The slots
-of its producers and consumers write the broker's answers and deliveries. A command that takes time runs as a task, and
-the tasks of one producer or consumer run one at a time. SEND, FLOW and ACK never run as tasks.
+SEND, FLOW and ACK are handled at once. A command that takes time runs as a task.
 
-All connections share the event loop: each may work for a short part of a turn, and then waits for a later turn.
+All connections share the event loop. A connection works for a short part of a turn, and then waits for a later turn.
 `broker/listening/loop_time.py` explains turns.
 """
 
@@ -49,16 +47,16 @@ __all__ = ["BinaryConnection", "refusal"]
 logger = logging.getLogger(__name__)
 
 SERVER_VERSION: Final = f"Vela {__version__}"
-MAX_GREETING_BYTES: Final = 64 * 1024  # of the first frame, CONNECT, whose sender has not authenticated yet
-# Every version of TLS begins like this. As the size of a frame, these bytes would mean 369 MB.
+# Limit on the first frame, whose sender has not authenticated yet.
+MAX_GREETING_BYTES: Final = 64 * 1024
+# Every version of TLS begins with these bytes. As a frame size, they would mean 369 MB.
 TLS_HANDSHAKE: Final = b"\x16\x03"
-# Commands. Decoding 32 of them takes 0.16 ms. During that time, the broker does not check whether the connection has
-# used up its part of the turn.
+# Decoding 32 commands takes 0.16 ms. Meanwhile, the broker does not check whether the connection's time is used up.
 DECODED_AT_ONCE: Final = 32
 
 
 class BinaryConnection:
-    """One client's connection. The owner creates it on connect and calls `receive`, `writable_again` and `lost`."""
+    """A client's connection. Its owner calls `receive`, `writable_again` and `lost`."""
 
     def __init__(
         self,
@@ -71,11 +69,7 @@ class BinaryConnection:
         certificate: ClientCertificate | None = None,
         call_later: Timer | None = None,
     ) -> None:
-        """`face` names the door in the log and the console, for example "binary".
-
-        `certificate` is the client certificate that the TLS handshake has verified; None if there is none, or if its
-        subject does not have exactly one common name.
-        """
+        """`face` names the door in the log and the console, for example "binary"."""
         self._broker = broker
         self._link = link
         self._share = share
@@ -97,7 +91,7 @@ class BinaryConnection:
             ),
             call_later=call_later or self._loop.call_later,
         )
-        guard = GuardedBroker(broker)  # refuses every request until the client has authenticated
+        guard = GuardedBroker(broker)  # The guard refuses every request until the client has authenticated.
         self._authentication = ConnectionAuthentication(
             broker,
             guard,
@@ -108,11 +102,11 @@ class BinaryConnection:
         self._requests = RequestRunner(self.peer, broker.refused_requests, self._share)
         self._producers = ProducerTable(guard, self.peer, self._requests)
         self._consumers = ConsumerTable(guard, self.peer, self._requests)
-        self._unread: deque[bytes] = deque()  # pieces received but not decoded yet
-        self._events: deque[events.Event] = deque()  # decoded but not handled yet
-        self._failure: RemoteProtocolError | None = None  # reported once `_events` is empty
-        self._is_out_of_turn = False  # True while waiting for the next turn, which calls `_continue`
-        self._greeting: bytearray | None = bytearray()  # the first frame so far; None once complete
+        self._unread: deque[bytes] = deque()  # Pieces that are not decoded yet
+        self._events: deque[events.Event] = deque()  # Events that are not handled yet
+        self._failure: RemoteProtocolError | None = None  # Error to report once `_events` is empty
+        self._is_out_of_turn = False
+        self._greeting: bytearray | None = bytearray()  # First frame, until it is complete
         lookups = LookupAnswers(guard, self._engine, self._requests)
         self._topic_watchers = TopicWatchers(guard, self.peer, self._requests)
         schemas = SchemaAnswers(guard, self._engine, self._requests)
@@ -149,21 +143,18 @@ class BinaryConnection:
             )
         }
 
-    # -- bytes in ------------------------------------------------------------------------------------------------
-
     def receive(self, data: bytes) -> None:
-        """Handle bytes from the peer, which may be cut anywhere. Raises nothing: invalid bytes close the connection."""
+        """Handle the next bytes from the peer. Invalid bytes close the connection and raise nothing."""
         if self.peer.is_closing:
             return
         self.peer.heard()
         self._unread.append(data)
         self._handle_unread()
         if self._is_out_of_turn and (self._events or self._engine.has_more or len(self._unread) > 1):
-            # If only this piece waits, do not pause: the next read costs less than a pause, and may bring nothing.
+            # Do not pause if only this piece waits, because the next read costs less than a pause.
             self._link.pause_reading()
 
     def _handle_unread(self) -> None:
-        """Handle the bytes that have arrived, as far as the gate and this turn of the event loop allow."""
         if self.peer.is_joining or not self.gate.is_open:
             return
         self._is_out_of_turn = not self._share.begins(self._continue)
@@ -185,11 +176,9 @@ class BinaryConnection:
         self._share.ends()
 
     def _greeting_in(self, piece: bytes) -> bytes:
-        """Return the first frame, or b"" until it is complete.
+        """Return the first frame, or empty bytes until it is complete.
 
-        Raises RemoteProtocolError if the frame is larger than MAX_GREETING_BYTES, or if the client uses TLS.
-
-        The rest of the piece is decoded after CONNECT is answered, so a client need not wait for CONNECTED.
+        A client may send more commands before it receives CONNECTED. Their bytes stay in `_unread`.
         """
         greeting = self._greeting or bytearray()
         greeting += piece
@@ -213,7 +202,7 @@ class BinaryConnection:
         return bytes(greeting[:end])
 
     def _decode_more(self) -> bool:
-        """Decode some of the arrived bytes. Return False if none are left, or if the rest cannot be decoded."""
+        """Decode some bytes. Return False if no bytes are left, or if decoding has failed."""
         if self._failure is not None:
             return False
         try:
@@ -232,7 +221,7 @@ class BinaryConnection:
         return True
 
     def _handle_events(self) -> bool:
-        """Handle decoded events while the gate is open. Return False if this turn's time is used up."""
+        """Handle decoded events. Return False if this turn's time is used up."""
         handlers, waiting, gate, share = self._handlers, self._events, self.gate, self._share
         while waiting and gate.is_open and not self.peer.is_closing:
             event = waiting.popleft()
@@ -241,7 +230,7 @@ class BinaryConnection:
             except BrokerError as error:
                 self.peer.fail(server_error(error), str(error))
             except Exception:
-                # This is a bug in the broker: close only the connection that ran into it.
+                # The broker has a bug. Close only this connection.
                 logger.exception(
                     "%s: handling %s failed",
                     self.peer.address,
@@ -254,8 +243,8 @@ class BinaryConnection:
         return True
 
     def _resume_reading(self) -> None:
-        self.peer.heard()  # its answer to a ping may still be in the socket
-        # Continue in a later loop step: the gate may open inside a commit's callback.
+        self.peer.heard()  # The answer to a ping may still be in the socket.
+        # The gate may open inside a commit's callback, so continue in a later step of the loop.
         self._loop.call_soon(self._continue)
 
     def _continue(self) -> None:
@@ -266,22 +255,20 @@ class BinaryConnection:
             self._link.resume_reading()
 
     def writable_again(self) -> None:
-        """Go on writing and reading, because most of the written bytes have left this process."""
+        """Resume writing and reading after most of the written bytes have left this process."""
         self.peer.drained()
         self._consumers.writable_again()
         self._topic_watchers.writable_again()
 
-    # -- the end -------------------------------------------------------------------------------------------------
-
     def close(self, reason: str) -> None:
-        """Send the bytes that are ready, then close. Logs one line with `reason`."""
+        """Log `reason`, send the bytes that are ready, and close."""
         self.peer.close(reason)
 
     def lost(self) -> None:
-        """Release everything, because the connection is gone. Safe to repeat.
+        """Release everything after the connection is gone. Safe to repeat.
 
-        Pending messages go to other or later consumers. The buffers are freed here, because the connection's objects
-        refer to each other: they stay in memory until the garbage collector finds them.
+        Pending messages go to other or later consumers. Free the buffers here, because reference cycles keep the
+        connection's objects in memory until garbage collection.
         """
         if self.peer.is_lost:
             return
@@ -294,8 +281,6 @@ class BinaryConnection:
         self._producers.lost()
         self._consumers.lost()
         self._topic_watchers.lost()
-
-    # -- commands of the connection itself -----------------------------------------------------------------------
 
     def _on_connect(self, event: events.Connect) -> None:
         ready, why = self._broker.is_ready()

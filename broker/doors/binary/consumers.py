@@ -1,7 +1,4 @@
-"""The consumers of one binary connection, by the ids that the client chose.
-
-A `ConsumerTable` handles the commands. Behind each id, a `ConsumerSlot` sends entries and receives acks and permits.
-"""
+"""The consumers of one binary connection."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerTable:
-    """Handles commands that concern consumers."""
+    """Handles commands for consumers, whose ids the client chose."""
 
     def __init__(self, broker: SubscribePort, peer: Peer, requests: RequestRunner) -> None:
         self._broker = broker
@@ -49,16 +46,16 @@ class ConsumerTable:
         self._slots: dict[int, ConsumerSlot] = {}
 
     def writable_again(self) -> None:
-        """Resume deliveries, because the peer can receive bytes again."""
+        """Resume deliveries when the peer can receive bytes again."""
         for slot in list(self._slots.values()):
             if slot.consumer is not None:
                 slot.consumer.writable_again()
 
     def lost(self) -> None:
-        """Detach every consumer, because the connection is gone. Pending messages go to other or later consumers."""
+        """Detach every consumer. Pending messages go to other or later consumers."""
         slots = list(self._slots.values())
         self._slots.clear()
-        # Stop them all before the first detaches: its messages must not go to another consumer of this connection.
+        # Stop all consumers first. Messages must not move to another consumer of this connection.
         for slot in slots:
             slot.is_closed = True
             if slot.consumer is not None:
@@ -68,25 +65,25 @@ class ConsumerTable:
                 slot.consumer.detach()
 
     def on_flow(self, event: events.Flow) -> None:
-        """Add permits. Ignore FLOW for a consumer that is not open."""
+        """Add permits to an open consumer."""
         slot = self._slots.get(event.consumer_id)
         if slot is not None and slot.consumer is not None:
             slot.consumer.flow(event.permits)
 
     def on_ack(self, event: events.Ack) -> None:
-        """Apply acks. Ignore ACK for a consumer that is not open."""
+        """Apply acks of an open consumer."""
         slot = self._slots.get(event.consumer_id)
         if slot is not None:
             slot.ack(event)
 
     def on_redeliver(self, event: events.Redeliver) -> None:
-        """Redeliver messages. Ignore the request for a consumer that is not open."""
+        """Redeliver messages of an open consumer."""
         slot = self._slots.get(event.consumer_id)
         if slot is not None:
             slot.redeliver(event)
 
     def on_subscribe(self, event: events.Subscribe) -> None:
-        """Open a consumer. If one with this id is open, answer SUCCESS. If it is still being opened, refuse."""
+        """Open a consumer. Answer SUCCESS if it is already open, and refuse while it is being opened."""
         known = self._slots.get(event.consumer_id)
         if known is None:
             most = self._broker.settings.max_consumers_per_connection
@@ -132,7 +129,6 @@ class ConsumerTable:
             self._requests.refusal(event.request_id)(error)
 
     def _closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
-        """Send CLOSE_CONSUMER. The client then subscribes again."""
         if self._slots.get(slot.consumer_id) is not slot:
             return
         self._forget_consumer(slot)
@@ -154,7 +150,7 @@ class ConsumerTable:
             del self._slots[slot.consumer_id]
 
     def on_close_consumer(self, event: events.CloseConsumer) -> None:
-        """Close a consumer. Also answer SUCCESS for an unknown consumer."""
+        """Close a consumer. Answer SUCCESS even for an unknown consumer."""
         slot = self._slots.pop(event.consumer_id, None)
         if slot is not None:
             slot.is_closed = True
@@ -163,7 +159,7 @@ class ConsumerTable:
         self._peer.engine.send_success(event.request_id)
 
     def on_unsubscribe(self, event: events.Unsubscribe) -> None:
-        """Delete the subscription."""
+        """Delete the consumer's subscription."""
         self._with_consumer(event, self._unsubscribe)
 
     async def _unsubscribe(self, slot: ConsumerSlot, event: events.Unsubscribe) -> None:
@@ -174,7 +170,7 @@ class ConsumerTable:
         self._peer.engine.send_success(event.request_id)
 
     def on_seek(self, event: events.Seek) -> None:
-        """Move the cursor. `ConsumerPort.seek_position` says which consumers the broker closes first."""
+        """Move the subscription's cursor."""
         self._with_consumer(event, self._seek)
 
     async def _seek(self, slot: ConsumerSlot, event: events.Seek) -> None:
@@ -231,7 +227,7 @@ class ConsumerTable:
             await work(slot, event)
 
     def on_consumer_stats(self, event: events.ConsumerStats) -> None:
-        """Answer with the consumer's figures and its subscription's backlog. Changes nothing."""
+        """Answer with the consumer's statistics and its subscription's backlog."""
         slot = self._slots.get(event.consumer_id)
         if slot is None or slot.consumer is None:
             self._peer.engine.send_consumer_stats_failed(
@@ -264,18 +260,17 @@ class ConsumerSlot:
     def __init__(
         self, peer: Peer, consumer_id: int, *, on_closed: Callable[[ConsumerSlot, str], None]
     ) -> None:
-        """`on_closed` gets this slot and the reason when the broker has detached the consumer."""
         self.consumer_id = consumer_id
-        self.partition = -1  # -1 = not a partition
-        self.consumer: ConsumerPort | None = None  # None while the consumer is being opened
-        # Held during an UNSUBSCRIBE, SEEK or GET_LAST_MESSAGE_ID, so that they run one at a time, in order of arrival.
+        self.partition = -1  # The value -1 means that the topic is not a partition.
+        self.consumer: ConsumerPort | None = None  # The value is None while the consumer is being opened.
+        # UNSUBSCRIBE, SEEK and GET_LAST_MESSAGE_ID run one at a time, in order of arrival.
         self.turn = asyncio.Lock()
         self.is_closed = False
         self._peer = peer
         self._on_closed = on_closed
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Send these entries in one write, with their bytes unchanged."""
+        """Send these entries in one write."""
         send, consumer_id, partition = self._peer.engine.send_message, self.consumer_id, self.partition
         epoch = None if self.consumer is None else self.consumer.epoch
         for entry, redelivery_count, remaining in deliveries:
@@ -296,29 +291,29 @@ class ConsumerSlot:
         return self._peer.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """Send REACHED_END_OF_TOPIC, but not to clients that would close the connection when they get this command."""
+        """Send REACHED_END_OF_TOPIC to a client that understands the command."""
         self._peer.engine.send_reached_end_of_topic(self.consumer_id)
         self._peer.written()
 
     def on_consumer_closed(self, reason: str) -> None:
-        """Tell the client that the broker has detached the consumer. The client then subscribes again."""
+        """Tell the client that the broker has detached the consumer."""
         if not self.is_closed:
             self.is_closed = True
             self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection, because the client is too old to split a batch that it should get."""
+        """Close the connection of a client that is too old to split a batch."""
         self.is_closed = True
         self._peer.close(reason)
 
     def on_active_change(self, is_active: bool) -> None:
-        """Send ACTIVE_CONSUMER_CHANGE. The broker calls this for Failover subscriptions only."""
+        """Send ACTIVE_CONSUMER_CHANGE."""
         if not self.is_closed:
             self._peer.engine.send_active_consumer_change(self.consumer_id, is_active=is_active)
             self._peer.written()
 
     async def is_alive(self) -> bool:
-        """Ping the peer, because another consumer wants this Exclusive subscription."""
+        """Return whether the peer answers a ping."""
         return await self._peer.is_alive()
 
     def ack(self, event: events.Ack) -> None:
@@ -362,8 +357,8 @@ class ConsumerSlot:
     def redeliver(self, event: events.Redeliver) -> None:
         """Redeliver the messages with these ids, or all pending messages if the client sent no ids.
 
-        A long command arrives as several events. On Exclusive and Failover each event would deliver everything unacked
-        again, so only the first event of a command counts.
+        A long command arrives as several events. On Exclusive and Failover, the first event redelivers everything
+        unacked, so ignore later events.
         """
         if self.consumer is not None and not (
             event.is_rest and self.consumer.subscription_type.single_active

@@ -1,4 +1,4 @@
-"""Keep-alive and liveness probes of a binary connection. The peer is the client at the other end."""
+"""Keep-alive pings and liveness probes of a binary connection."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PROBE_TIMEOUT_MS: Final = 5_000
 class KeepAlive:
     """Pings an established peer every 30 s and gives up if no bytes arrive before the next ping.
 
-    Also gives up on a peer that has not finished the handshake in time. While the broker does not read from a peer
-    (`is_heard` is false), the peer's silence is ignored. The time for the handshake is limited even then.
+    Also gives up on a peer that has not finished the handshake in time. After the handshake, the peer's silence is
+    ignored while the broker does not read from the peer.
     """
 
     def __init__(
@@ -33,7 +33,6 @@ class KeepAlive:
         handshake_timeout_s: float,
         on_slow_handshake: Callable[[], None],
     ) -> None:
-        """`give_up` gets the reason. `on_slow_handshake` is called before `give_up` if the handshake took too long."""
         self._call_later = call_later
         self._ping = ping
         self._give_up = give_up
@@ -46,23 +45,23 @@ class KeepAlive:
         self._timer = call_later(handshake_timeout_s, self._check_handshake)
 
     def heard(self) -> None:
-        """Record that bytes arrived, which shows that the peer is alive.
+        """Record that the peer is alive, because bytes arrived.
 
-        Also call this when the broker reads again: an answer to a ping may have waited in the socket.
+        Also call this when the broker reads again, because the answer to a ping may wait in the socket.
         """
         self._ping_is_out = False
         if self._probes:
             self._settle_probes(alive=True)
 
     def stop(self) -> None:
-        """Stop all timers, because the connection is lost."""
+        """Stop all timers and end all probes."""
         self._timer.cancel()
         self._settle_probes(alive=False)
 
     async def probe(self, timeout_ms: int = PROBE_TIMEOUT_MS) -> bool:
         """Ping and return whether any bytes arrive in time. If none arrive, give up. Safe to cancel and to repeat.
 
-        Return True if the broker does not read from the peer, because it would not see an answer.
+        Return True while the broker does not read from the peer, because the broker would not see an answer.
         """
         if not self._is_heard():
             return True
@@ -91,7 +90,7 @@ class KeepAlive:
 
     def _tick(self) -> None:
         if not self._is_heard():
-            self._ping_is_out = False  # the answer may wait in the socket when the broker reads again
+            self._ping_is_out = False  # The answer may wait in the socket.
         elif self._ping_is_out:
             self._give_up(f"nothing was received within {PERIOD_S:g} s of a ping")
             return

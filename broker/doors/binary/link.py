@@ -1,4 +1,4 @@
-"""The interface to the transport of a binary connection: TCP, or the binary messages of a WebSocket."""
+"""The interface to the transport of a binary connection, which is TCP or a WebSocket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ByteLink"]
 
 
 class ByteLink(Protocol):
-    """The byte stream of one client, the peer. No method blocks, and none raises after the connection is lost."""
+    """The byte stream of one client. No method blocks. No method raises after the connection is lost."""
 
     def write(self, buffers: Sequence[bytes]) -> None:
         """Send these buffers in order with one write."""
@@ -19,7 +19,7 @@ class ByteLink(Protocol):
         """Return roughly how many written bytes still wait in this process."""
 
     def is_writable(self) -> bool:
-        """Return False from the time the unsent bytes pass the high-water mark until most of them are sent."""
+        """Return False after the unsent bytes pass the high-water mark, until most bytes are sent."""
 
     def pause_reading(self) -> None:
         """Stop reading from the peer until `resume_reading`."""
@@ -31,4 +31,4 @@ class ByteLink(Protocol):
         """Send the written bytes, then close. Abort if the peer does not receive them within a few seconds."""
 
     def abort(self) -> None:
-        """Close without waiting for the peer, if the transport can. Written bytes may be lost."""
+        """Close without waiting for the peer, if possible. Written bytes may be lost."""

@@ -1,4 +1,4 @@
-"""Topic lookup on a binary connection. One broker serves all topics, so the answer to LOOKUP never redirects."""
+"""Topic lookup on a binary connection. One broker serves all topics, so LOOKUP never redirects."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["LookupAnswers"]
 
 
 class LookupAnswers:
-    """Answers PARTITIONED_METADATA, LOOKUP and GET_TOPICS_OF_NAMESPACE of one connection."""
+    """Answers the lookup commands of one connection."""
 
     def __init__(self, broker: LookupPort, engine: ServerEngine, requests: RequestRunner) -> None:
         self._broker = broker
         self._engine = engine
         self._requests = requests
         self._unanswered = 0
-        self._listing = asyncio.Lock()  # read one list at a time, because a list may take megabytes
+        self._listing = asyncio.Lock()  # Read one list at a time, because a list may take megabytes.
 
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
-        """Answer with the number of partitions, 0 for a topic without partitions. May create the topic."""
+        """Answer with the number of partitions, or 0 without partitions. May create the topic."""
         self._run(
             event,
             lambda: self._partition_metadata(event),
@@ -73,7 +73,7 @@ class LookupAnswers:
         self._engine.send_partition_metadata(event.request_id, partitions)
 
     def on_lookup(self, event: Lookup) -> None:
-        """Answer with this broker's URLs. Does not check that the topic exists: opening a producer or consumer does."""
+        """Answer with this broker's URLs, even if the topic does not exist."""
         engine, broker = self._engine, self._broker
         try:
             url, url_tls = broker.service_urls(TopicName.parse(event.topic))
@@ -91,7 +91,7 @@ class LookupAnswers:
             engine.send_lookup(event.request_id, url=url, url_tls=url_tls)
 
     def on_topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
-        """Answer with a namespace's topics. For an unknown namespace, answer with an empty list, not with an error."""
+        """Answer with a namespace's topics. The list is empty for an unknown namespace."""
         self._run(
             event,
             lambda: self._topics_of_namespace(event),
@@ -114,7 +114,7 @@ class LookupAnswers:
 
 
 def _pattern(event: GetTopicsOfNamespace) -> TopicPattern | None:
-    """Return the client's pattern; None if there is none, or if only the client can apply it."""
+    """Return the client's pattern, or None if the client has to filter the topics itself."""
     try:
         return TopicPattern(event.pattern) if event.pattern else None
     except NotAllowed:

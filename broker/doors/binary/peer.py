@@ -1,4 +1,4 @@
-"""The client at the other end of a binary connection. `Peer` writes to it and checks that it is still there."""
+"""The client at the other end of a binary connection."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 
 logger = logging.getLogger(__name__)
 
-MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024  # above this many unsent bytes, stop reading from the peer
-JOIN_BYTES: Final = 256 * 1024  # at this many bytes, write even while commands are being handled
+MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024  # Above this limit, stop reading from the peer.
+JOIN_BYTES: Final = 256 * 1024  # At this size, write even while commands are being handled.
 
 
 class Peer:
-    """The client of one connection. All parts of the connection add commands to `engine`; `written` sends them."""
+    """The client of one connection. Add commands to `engine`, then call `written` to send the commands."""
 
     def __init__(
         self,
@@ -42,7 +42,6 @@ class Peer:
         on_slow_handshake: Callable[[], None],
         call_later: Timer,
     ) -> None:
-        """If the handshake takes too long, `on_slow_handshake` is called before the connection is closed."""
         self.engine = engine
         self.gate = gate
         self.address = address
@@ -50,11 +49,11 @@ class Peer:
         self.identity = ClientIdentity(
             address=address, client_version="", face=face, certificate_name=certificate_name
         )
-        self.is_closing = False  # further bytes from the peer are ignored
+        self.is_closing = False  # If True, bytes from the peer are ignored.
         self.is_lost = False
-        self.is_joining = False  # commands are being handled: collect their answers for one write
+        self.is_joining = False  # If True, answers are collected for one write.
         self._link = link
-        self._has_room = asyncio.Event()  # cleared while too many answers wait for the peer
+        self._has_room = asyncio.Event()  # The event is clear while too many answers wait for the peer.
         self._has_room.set()
         self._keep_alive = KeepAlive(
             call_later=call_later,
@@ -74,7 +73,7 @@ class Peer:
         self._keep_alive.heard()
 
     def written(self) -> None:
-        """Send the engine's output. While commands are being handled, collect their answers for one write."""
+        """Send the engine's output, unless `is_joining` collects the output for one write."""
         engine = self.engine
         if self.is_joining and engine.pending_bytes < JOIN_BYTES:
             return
@@ -87,15 +86,14 @@ class Peer:
                     self.gate.output_stuck(stuck=True)
 
     def drained(self) -> None:
-        """Let the gate open again, because most of the written bytes have left this process."""
+        """Let the gate open after most of the written bytes have left this process."""
         self._has_room.set()
         self.gate.output_stuck(stuck=False)
 
     async def room(self) -> None:
         """Wait while too many answers wait for the peer. Also returns when the connection is lost.
 
-        Await this before you make a large answer: up to a thousand requests may still be under way when the broker has
-        stopped reading.
+        Await this before a large answer, because a thousand requests may be under way when reading stops.
         """
         while not self._has_room.is_set():
             await self._has_room.wait()
@@ -109,20 +107,20 @@ class Peer:
         self.written()
 
     async def is_alive(self) -> bool:
-        """Ping the peer and return whether it sends anything within 5 s. If it does not, close the connection.
+        """Ping the peer and return whether bytes arrive within 5 s. If no bytes arrive, close the connection.
 
-        Return at once if the connection is closing (False), or if the broker does not read from the peer (True).
+        Return True at once while the broker does not read from the peer.
         """
         return not self.is_closing and await self._keep_alive.probe()
 
     def fail(self, code: ServerError, message: str) -> None:
-        """Send an ERROR with this code and message, then close the connection."""
+        """Send an ERROR, then close the connection."""
         if not self.is_closing:
             self.engine.refuse_connection(code, message)
             self.close(message)
 
     def close(self, reason: str) -> None:
-        """Send the bytes that are ready, then close. Log `reason`. Safe to repeat."""
+        """Log `reason`, send the bytes that are ready, and close. Safe to repeat."""
         if self.is_closing:
             return
         fields = {"client": self.address}
@@ -133,7 +131,7 @@ class Peer:
         self._link.close()
 
     def lost(self) -> None:
-        """Stop writing and pinging, because the connection is gone."""
+        """Stop writing and pinging after the connection is gone."""
         self.is_lost = self.is_closing = True
         self._has_room.set()
         self._keep_alive.stop()

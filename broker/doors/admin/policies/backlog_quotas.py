@@ -1,4 +1,4 @@
-"""Pulsar's backlog quotas in terms of Vela's policies. Both kinds of quota share `backlog_quota_policy`."""
+"""Convert Pulsar's backlog quotas to Vela's policies and back. Both kinds share `backlog_quota_policy`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAP: Final = TypeAdapter(dict[QuotaType, BacklogQuota])
 
 
 def quota_map(found: Values) -> dict[str, BacklogQuota]:
-    """Return the backlog quotas among these values, by type. Empty if there are none."""
+    """Return the backlog quotas among these values, by type."""
     policy = found.get("backlog_quota_policy", _DEFAULT_POLICY)
     quotas: dict[str, BacklogQuota] = {}
     if found.get("backlog_quota_bytes", -1) >= 0:
@@ -36,7 +36,7 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
 
 
 def names_of(kind: QuotaType, found: Values) -> list[str]:
-    """Return the policies that must be unset to remove a quota. `found` has the values that are set now."""
+    """Return the policies that must be unset to remove a quota."""
     is_alone = not _others(kind, found)
     return [_NAMES[kind], *(["backlog_quota_policy"] if is_alone else [])]
 
@@ -46,9 +46,9 @@ def _others(kind: QuotaType, found: Values) -> list[QuotaType]:
 
 
 def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str, object]:
-    """Return the values that set one quota. `found` has the values that are set now.
+    """Return the policies that set one quota.
 
-    Raises Refused(412) if the two quotas would differ in `policy`.
+    Raises Refused(412) if the other kind of quota has a different `policy`.
     """
     others = _others(kind, found)
     now = found.get("backlog_quota_policy", _DEFAULT_POLICY)
@@ -70,7 +70,7 @@ def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str
 
 
 def write_map(given: object) -> dict[str, object]:
-    """Return the values that set the quotas of a new namespace, from `backlog_quota_map`.
+    """Return the policies that set the quotas of a `backlog_quota_map`.
 
     Raises Refused(400) if `given` is not a map of quotas, and Refused(412) if the quotas differ in `policy`.
     """

@@ -1,4 +1,4 @@
-"""Read and change the policies of a namespace or a topic. A change is an act."""
+"""Read and change the policies of a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["change", "of_namespace", "of_topic", "values"]
 
 
 async def of_namespace(request: AdminRequest, tenant: str, namespace: str) -> Holder:
-    """Return a namespace as the holder of policies. Raises Refused(404), InvalidTopicName."""
+    """Return a namespace as the holder of policies. Raises Refused(404) or InvalidTopicName."""
     return Holder.of_namespace(await Catalogue(request.broker).require_namespace(tenant, namespace))
 
 
@@ -30,9 +30,9 @@ async def of_topic(request: AdminRequest, name: TopicName) -> Holder:
 
 
 async def values(request: AdminRequest, holder: Holder, *, applied: bool) -> Values:
-    """Return Vela's policies that are set on a holder, and those that `completed` adds.
+    """Return the policies that are set on a holder, with the values that `completed` adds.
 
-    If `applied` is True, return all policies in force there instead.
+    If `applied` is True, return all policies in force instead.
     """
     state = await request.broker.policies.documents.read(holder)
     in_force = asdict(state.in_force)
@@ -46,10 +46,7 @@ async def change(
     to_set: Mapping[str, object] | None = None,
     to_unset: Iterable[str] = (),
 ) -> None:
-    """Set and unset Vela's policies on a holder as one act. A value of None unsets a policy.
-
-    If nothing would change, there is no act.
-    """
+    """Set and unset policies in one act, unless nothing would change. A value of None unsets a policy."""
     state = await request.broker.policies.documents.read(holder)
     given: dict[str, object] = {**dict.fromkeys(to_unset), **(to_set or {})}
     texts = {

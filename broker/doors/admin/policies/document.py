@@ -1,4 +1,4 @@
-"""A namespace with all its policies as one object: read, create, delete."""
+"""Read, create and delete a namespace with its policies as one object."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ async def create_namespace(
         if (value := _given(policy, policies or {})) is not None:
             to_set.update(policy.write(value))
     to_set.update(write_map((policies or {}).get("backlog_quota_map") or {}))
-    checked(to_set, PolicyLevel.NAMESPACE)  # so that no namespace is created if a policy is invalid
+    # An invalid policy must not leave a namespace behind.
+    checked(to_set, PolicyLevel.NAMESPACE)
     await request.act("create_namespace", topic=f"{tenant}/{namespace}")
     await change(request, await of_namespace(request, tenant, namespace), to_set=to_set)
 
@@ -99,10 +100,6 @@ async def _all_topics(request: AdminRequest, tenant: str, namespace: str) -> lis
 
 
 def _given(policy: AdminPolicy, document: dict[str, Any]) -> Any:
-    """Return a policy's value in the object of all policies; None if it is absent, empty, false, 0, -1 or UNDEFINED.
-
-    Raises Refused(400) if the value has the wrong type.
-    """
     raw = document.get(policy.member) if policy.member else None
     if policy.by_cluster and isinstance(raw, dict):
         raw = raw.get(CLUSTER)

@@ -1,4 +1,4 @@
-"""The operations on single policies: those in the table of `table.py`, backlog quotas, and replication clusters."""
+"""The operations that get, set and remove single policies."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def _add_to_topics(policy: AdminPolicy) -> None:
         holder = await of_topic(request, named(domain, tenant, namespace, topic))
         await change(request, holder, to_unset=policy.names)
 
-    if policy.topic == "messageTTL":  # its value comes in the query, not in the body
+    # Clients send messageTTL in the query, not in the body.
+    if policy.topic == "messageTTL":
 
         async def set_ttl(
             request: AdminRequest,
@@ -85,7 +86,6 @@ def _add_to_topics(policy: AdminPolicy) -> None:
 def _register(
     level: str, name: str, path: str, policy: AdminPolicy, verb: str, get: Any, set_: Any, remove: Any
 ) -> None:
-    """Register the operations that get, set and remove a policy."""
     *first, last = policy.names
     vela = f"{', '.join(first)} and {last}" if first else last
     applied = ".\n\nWith applied=true, return the value in force there" if level == "topic" else ""
@@ -155,7 +155,7 @@ async def get_topic_backlog_quotas(
 ) -> dict[str, BacklogQuota]:
     """Return the backlog quotas that are set on a topic.
 
-    With applied=true, return the quotas in force there.
+    With applied=true, return the quotas in force.
     """
     holder = await of_topic(request, named(domain, tenant, namespace, topic))
     return quota_map(await values(request, holder, applied=applied))

@@ -31,8 +31,9 @@ _OF_NAMESPACE: Final = f"{NAMESPACE}/permissions"
 _OF_SUBSCRIPTION: Final = f"{_OF_NAMESPACE}/subscription/{{segment:subscription}}"
 _OF_TOPIC: Final = f"{TOPIC}/permissions"
 
-_Roles = dict[str, list[str]]  # permissions by role, or roles by subscription
-_Permissions = Annotated[list[Permission], FailFast()]  # stop at the first wrong item: lists may be long
+_Roles = dict[str, list[str]]  # Permissions by role, or roles by subscription
+# Validation stops at the first wrong item, because lists may be long.
+_Permissions = Annotated[list[Permission], FailFast()]
 
 router = Router()
 
@@ -57,7 +58,7 @@ async def grant_subscription_permission(
 ) -> None:
     """Let roles use a subscription. After that, only roles with this permission may use it.
 
-    These roles also need the permission to consume from the topic. Superusers and admins of the tenant need neither.
+    These roles also need permission to consume from the topic. Superusers and tenant admins need no permission.
     """
     subject = await _namespace(request, tenant, namespace)
     if not roles:
@@ -128,7 +129,7 @@ async def revoke_topic_permission(
 
 
 async def auth_policies(request: AdminRequest, tenant: str, namespace: str) -> dict[str, object]:
-    """Return all permissions of a namespace in the shape of `auth_policies` in Pulsar's policies object."""
+    """Return all permissions of a namespace in the shape of Pulsar's `auth_policies`."""
     granted = await _granted(request, f"{tenant}/{namespace}")
     subject = Subject.of_namespace(tenant, namespace)
     return {
@@ -154,7 +155,7 @@ async def _topic(request: AdminRequest, domain: str, tenant: str, namespace: str
 
 
 async def _granted(request: AdminRequest, namespace: str) -> Grants:
-    """Read a namespace's permissions from PostgreSQL: without VELA_AUTHENTICATION the broker has none in memory."""
+    """Read permissions from PostgreSQL. Without VELA_AUTHENTICATION, the broker has no permissions in memory."""
     return await repeat_until_done(
         request.broker.pool, lambda c: access.of_namespace(c, namespace), what="reading permissions"
     )
@@ -163,7 +164,6 @@ async def _granted(request: AdminRequest, namespace: str) -> Grants:
 async def _set(
     request: AdminRequest, subject: Subject, roles: Sequence[str], permissions: Sequence[Permission]
 ) -> None:
-    """Replace the permissions of these roles, in one transaction and as one act."""
     try:
         check_grant(subject, roles)
     except NotAllowed as error:

@@ -1,7 +1,4 @@
-"""Pulsar's policies that this API refuses to change, mostly because Vela has no equivalent.
-
-A GET returns Pulsar's default.
-"""
+"""Pulsar's policies that this API refuses to change. A GET returns Pulsar's default."""
 
 from __future__ import annotations
 
@@ -29,10 +26,10 @@ _PLACEHOLDER: Final = re.compile(r"\{\w+:(\w+)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refused:
-    path: str  # under the namespace or the topic
+    path: str
     reason: str
     changes: tuple[str, ...] = ("POST", "DELETE")
-    default: Any = None  # what a GET answers; None becomes 204
+    default: Any = None  # Answer to a GET. None becomes 204.
 
 
 _BOOKIES: Final = "Vela stores messages in PostgreSQL: set up replication in PostgreSQL"
@@ -115,7 +112,7 @@ def _add(level: str, base: str, each: _Refused) -> None:
 
 
 def _taking(view: Any, path: str, returned: Any) -> Any:
-    """Give a view the signature that ninja expects: one parameter for each name in the path."""
+    """Give a view the signature that Ninja expects, with one parameter for each name in the path."""
     parameters = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=str)
         for name in _PLACEHOLDER.findall(path)

@@ -1,4 +1,4 @@
-"""Bodies of policies, with the names that Pulsar gives to their members."""
+"""The bodies of policies, with Pulsar's names."""
 # ruff: noqa: N815 - the names are Pulsar's
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ __all__ = [
 
 
 class Retention(PulsarObject):
-    """How long, and up to which size, acknowledged messages are kept. -1: no limit."""
+    """Limits on keeping acknowledged messages. The value -1 means no limit."""
 
     retentionTimeInMinutes: int
     retentionSizeInMB: int
 
 
 class BacklogQuota(PulsarObject):
-    """A limit on a backlog. -1 or absent: no limit."""
+    """A limit on a backlog. The value -1 or no value means no limit."""
 
-    limitSize: int | None = None  # bytes
-    limitTime: int | None = None  # seconds
-    limit: int | None = None  # older clients send this instead of limitSize
+    limitSize: int | None = None  # Bytes
+    limitTime: int | None = None  # Seconds
+    limit: int | None = None  # Older clients send `limit` instead of `limitSize`.
     policy: Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"] | None = None
 
 
 class DispatchRate(PulsarObject):
-    """A limit on delivery. -1: no limit."""
+    """A limit on delivery. The value -1 means no limit."""
 
     dispatchThrottlingRateInMsg: int = -1
     dispatchThrottlingRateInByte: int = -1
@@ -45,7 +45,7 @@ class DispatchRate(PulsarObject):
 
 
 class PublishRate(PulsarObject):
-    """A limit on publishing. -1: no limit."""
+    """A limit on publishing. The value -1 means no limit."""
 
     publishThrottlingRateInMsg: int = -1
     publishThrottlingRateInByte: int = -1
@@ -66,15 +66,16 @@ class AutoSubscriptionCreation(PulsarObject):
 
 
 class DelayedDelivery(PulsarObject):
-    """Whether the broker delays messages that have a delivery time, and the longest delay it accepts (0: no limit)."""
+    """Whether the broker delays messages, and the longest delay. A longest delay of 0 means no limit."""
 
-    tickTime: int = 1000  # ms; checked, but not stored: Vela's precision is fixed
+    # Milliseconds. The value is checked but not stored, because Vela's precision is fixed.
+    tickTime: int = 1000
     active: bool = True
     maxDeliveryDelayInMillis: int = 0
 
 
 class InactiveTopics(PulsarObject):
-    """Which topics the broker deletes because nobody uses them."""
+    """Whether and when the broker deletes unused topics."""
 
     inactiveTopicDeleteMode: Literal[
         "delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"

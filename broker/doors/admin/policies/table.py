@@ -1,4 +1,4 @@
-"""A table of Pulsar's policies: which of Vela's policies each of them sets, and how to convert values."""
+"""A table that converts Pulsar's policies to Vela's and back."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from broker.doors.admin.request import Number
 
 __all__ = ["POLICIES", "AdminPolicy", "Values", "completed", "rounded_up"]
 
-Values = Mapping[str, Any]  # Vela's policies by name, as a document stores them
+Values = Mapping[str, Any]  # Vela's policies by name
 
 _MIB: Final = 1024 * 1024
-_UNDEFINED: Final = "UNDEFINED"  # Pulsar's word for a strategy that is not set
+_UNDEFINED: Final = "UNDEFINED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminPolicy:
-    """One policy of Pulsar, in terms of Vela's."""
+    """A policy of Pulsar, and how to convert its value to Vela's policies."""
 
-    names: tuple[str, ...]  # of the policies of Vela that this one sets
-    body: Any  # the type of its JSON value
-    read: Callable[[Values], Any]  # from Vela's values; called only if one of `names` is set
-    write: Callable[[Any], dict[str, object]]  # to Vela's values; None unsets one. Raises Refused
-    namespace: str = ""  # its path under a namespace; empty: namespaces do not have it
-    topic: str = ""  # its path under a topic; empty: topics do not have it
+    names: tuple[str, ...]  # Names of Vela's policies
+    body: Any
+    read: Callable[[Values], Any]  # The argument has at least one of `names`.
+    write: Callable[[Any], dict[str, object]]  # A value of None unsets a policy. May raise Refused.
+    namespace: str = ""  # Path under a namespace. Empty if namespaces do not have the policy.
+    topic: str = ""  # Path under a topic. Empty if topics do not have the policy.
     namespace_verb: str = "POST"
     topic_verb: str = "POST"
-    member: str = ""  # its name in the object of all policies of a namespace
-    by_cluster: bool = False  # in that object, its value is a map from cluster names to values
-    unset: Any = None  # what a GET answers if none of `names` is set; None becomes 204
+    member: str = ""  # Name in the object of all policies of a namespace
+    by_cluster: bool = False  # Whether the member's value is a map from clusters to values
+    unset: Any = None  # Answer to a GET if none of `names` is set. None becomes 204.
 
 
 def rounded_up(value: int, unit: int) -> int:
-    """Convert to a larger unit. Round up: a small value must not become 0, which often means no limit. Keep -1."""
+    """Convert to a larger unit and round up. Rounding down could give 0, which often means no limit."""
     return -(-value // unit) if value > 0 else value
 
 
@@ -111,12 +111,11 @@ def _write_retention(given: Retention) -> dict[str, object]:
 
 
 def _limit(value: int) -> int:
-    """Convert a limit of Pulsar, where -1 means none, to one of Vela, where 0 means none."""
+    """Convert Pulsar's limit to Vela's. Pulsar writes -1 for no limit, and Vela writes 0."""
     return max(0, value)
 
 
 def _unlimited(value: int) -> int:
-    """Convert a limit of Vela, where 0 means none, to one of Pulsar, where -1 means none."""
     return value or -1
 
 
@@ -130,7 +129,7 @@ def _dispatch_rate(prefix: str, namespace: str, member: str) -> AdminPolicy:
             raise Refused(412, f"ratePeriodInSecond is {given.ratePeriodInSecond}: it takes at least 1")
         period_s = given.ratePeriodInSecond
         rates = _limit(given.dispatchThrottlingRateInMsg), _limit(given.dispatchThrottlingRateInByte)
-        # Vela's rates are per second. Round up: a small rate must not become 0, which means no limit.
+        # Vela's rates are per second. Round up, because 0 means no limit.
         return dict(zip((messages, size_bytes), (-(-rate // period_s) for rate in rates), strict=True))
 
     return AdminPolicy(
@@ -330,7 +329,7 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
         namespace="schemaValidationEnforced",
         topic="schemaValidationEnforced",
         member="schema_validation_enforced",
-        unset=False,  # Java's admin client takes a plain boolean here
+        unset=False,  # Java's admin client expects a boolean, not an empty answer.
     ),
     AdminPolicy(
         names=("schema_compatibility",),
@@ -342,15 +341,15 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
         namespace_verb="PUT",
         topic_verb="PUT",
         member="schema_compatibility_strategy",
-        unset=_UNDEFINED,  # Java's and Go's admin clients cannot read an empty answer here
+        unset=_UNDEFINED,  # Java's and Go's admin clients cannot read an empty answer.
     ),
 )
 
 
 def completed(document: Values, in_force: Values) -> Values:
-    """Return the policies that are set. If only a part of a Pulsar policy is set, add its other parts from `in_force`.
+    """Complete each partly set policy of Pulsar with values from `in_force`.
 
-    For example, Pulsar's retention has a time and a size. If only the size is set, the time in force is added.
+    For example, if only the size of Pulsar's retention is set, add the time in force.
     """
     found = dict(document)
     for policy in POLICIES:

@@ -46,8 +46,8 @@ def consumer_stats(
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `ranges` are the hash slots that it owns, or None if the subscription is not Key_Shared. `draining` are its former
-    slots of which it still has pending entries.
+    `ranges` are the consumer's hash slots, or None if the subscription is not Key_Shared. `draining` are former slots
+    in which the consumer still has pending entries.
     """
     figures = consumer.statistics(rates)
     return ConsumerStats(
@@ -83,7 +83,7 @@ def consumer_stats(
 
 
 def key_ranges(dispatcher: Dispatcher) -> dict[DispatchConsumer, list[tuple[int, int]]]:
-    """Return the ranges of hash slots of each consumer of a Key_Shared subscription; empty for other types."""
+    """Return the hash slots of each consumer. Only Key_Shared subscriptions have hash slots."""
     if not isinstance(dispatcher, KeySharedDispatcher):
         return {}
     return {

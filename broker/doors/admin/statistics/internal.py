@@ -21,7 +21,7 @@ _HOLES_SHOWN: Final = 1000
 
 
 class LedgerStats(BaseModel):
-    """One ledger."""
+    """A ledger."""
 
     ledgerId: int
     entries: int
@@ -31,7 +31,7 @@ class LedgerStats(BaseModel):
 
 
 class CursorStats(BaseModel):
-    """One cursor."""
+    """A cursor."""
 
     markDeletePosition: str
     readPosition: str
@@ -66,13 +66,13 @@ class InternalStats(BaseModel):
     state: str
     ledgers: list[LedgerStats]
     cursors: dict[str, CursorStats]
-    properties: dict[str, str] = {}  # of the managed ledger in Pulsar; Vela has none
+    properties: dict[str, str] = {}
     schemaLedgers: list[LedgerStats] = []
     compactedLedger: LedgerStats
 
 
 def internal_stats(topic: Topic) -> InternalStats:
-    """Return the internal statistics of a topic in memory."""
+    """Return the internal statistics of a loaded topic."""
     infos = topic.log.ledgers.infos()
     current = topic.log.ledgers.open_ledger()
     last = infos[-1] if infos else None
@@ -106,7 +106,7 @@ def _state(topic: Topic) -> str:
 
 
 def _ledger(info: LedgerInfo, topic: Topic, *, is_open: bool) -> LedgerStats:
-    """Return one ledger. As in Pulsar, the open ledger has zeros: `currentLedger…` has its figures."""
+    """Describe a ledger. As in Pulsar, the figures of the open ledger are 0."""
     if is_open:
         return LedgerStats(ledgerId=info.ledger_id, entries=0, size=0)
     return LedgerStats(
@@ -120,7 +120,7 @@ def _ledger(info: LedgerInfo, topic: Topic, *, is_open: bool) -> LedgerStats:
 def _cursor(each: Subscription) -> CursorStats:
     cursor, ledgers = each.cursor, each.log.ledgers
     holes = list(cursor.holes(_HOLES_SHOWN))
-    # Pulsar's intervals exclude their start, so each begins one entry before its first acked entry.
+    # Pulsar's intervals exclude their start, so subtract 1 from the first acked entry.
     intervals = ",".join(f"({ledger}:{first - 1}..{ledger}:{last}]" for ledger, first, last in holes)
     at_end = each.read_position >= ledgers.end()
     return CursorStats(

@@ -1,4 +1,4 @@
-"""The statistics of all partitions as those of one topic."""
+"""Merge the statistics of all partitions of a topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["merged"]
 
 M = TypeVar("M", bound=BaseModel)
 
-# Values whose names end like this cannot be added up. The largest is shown, or the smallest if `_EARLIEST` names it.
+# Endings of names whose values cannot be added up. Show the largest value, but the smallest for `_EARLIEST`.
 _LARGEST: Final = (
     "Timestamp",
     "TimeStamp",
@@ -26,7 +26,7 @@ _LARGEST: Final = (
     "avgMessagesPerEntry",
     "lastCompactionDurationTimeInMills",
 )
-_LATEST: Final = ("lastAckedTime", "lastConsumedTime")  # strings; the latest one is shown
+_LATEST: Final = ("lastAckedTime", "lastConsumedTime")
 _EARLIEST: Final = (
     "earliestMsgPublishTimeInBacklog",
     "earliestMsgPublishTimeInBacklogs",
@@ -36,7 +36,7 @@ _EARLIEST: Final = (
 
 
 def merged(parts: Sequence[TopicStats]) -> TopicStats:
-    """Add up amounts and rates, and merge clients and subscriptions by name. Without parts, return defaults."""
+    """Add up amounts and rates, and merge clients and subscriptions by name."""
     if not parts:
         return TopicStats()
     whole = _merged(parts)
@@ -51,7 +51,7 @@ def _merged(parts: Sequence[M]) -> M:
     values = {
         name: _value(name, [getattr(each, name) for each in parts]) for name in type(parts[0]).model_fields
     }
-    if "averageMsgSize" in values:  # an average cannot be added
+    if "averageMsgSize" in values:
         rate = values["msgRateIn"]
         values["averageMsgSize"] = values["msgThroughputIn"] / rate if rate else 0.0
     return type(parts[0]).model_construct(**values)
@@ -71,7 +71,8 @@ def _value(name: str, values: list[Any]) -> Any:
     if isinstance(first, bool):
         return any(present)
     if name in _LATEST:
-        return max(present, key=lambda time: time.rstrip("Z"))  # "00.2" < "00.25", but "00.2Z" > "00.25Z"
+        # The letter Z sorts after digits, so 00.2Z would count as later than 00.25Z.
+        return max(present, key=lambda time: time.rstrip("Z"))
     if isinstance(first, str):
         return next((each for each in present if each), "")
     if name in _EARLIEST:

@@ -27,8 +27,6 @@ router = Router()
 
 
 class _Options(BaseModel):
-    """The parts of the statistics that the caller asks for."""
-
     model_config = ConfigDict(populate_by_name=True)
 
     backlog_size: Annotated[bool | None, Field(alias="subscriptionBacklogSize")] = None
@@ -38,7 +36,7 @@ class _Options(BaseModel):
     per_partition: Annotated[bool, Field(alias="perPartition")] = True
 
     def asked(self, name: TopicName) -> Asked:
-        """Return what to compute for this topic."""
+        """Return the parts of the statistics to compute for a topic."""
         default = name.domain == "persistent"
         return Asked(
             backlog_size=default if self.backlog_size is None else self.backlog_size,

@@ -34,7 +34,7 @@ _HOLES_COUNTED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Which optional parts of the statistics to compute."""
+    """The optional parts of the statistics to compute."""
 
     backlog_size: bool = True
     earliest_time: bool = False
@@ -43,11 +43,9 @@ class Asked:
 
 
 async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_ms: int) -> TopicStats:
-    """Return the statistics of a topic in memory.
+    """Return the statistics of a loaded topic. A `created_ms` of 0 means not known.
 
-    Reads properties, compaction and offloads from PostgreSQL. With `earliest_time`, also reads when the oldest entry of
-    each backlog was stored, and raises PersistenceFailed if that fails. `created_ms` is when the topic was created,
-    0 = not known. Raises psycopg.Error.
+    Raises psycopg.Error, and with `earliest_time` also PersistenceFailed.
     """
     pool, topic_id = broker.pool, topic.topic_id
     properties = await repeat_until_done(
@@ -227,7 +225,6 @@ def _passing_stats(each: NonPersistentSubscription, rates: Rates, asked: Asked) 
 
 
 async def _earliest_ms(topic: Topic, subscription: str) -> int:
-    """Return when the oldest entry of a backlog was stored, in ms since 1970; 0 if no such entry is stored."""
     found = topic.subscriptions.get(subscription)
     if found is None or not found.cursor.backlog_entries:
         return 0

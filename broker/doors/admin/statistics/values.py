@@ -1,8 +1,8 @@
 """The statistics of a topic, with Pulsar's names. Rates are per second.
 
-Counters of a topic or subscription count from the time when the topic was loaded. Counters of a client count from the
-time when it connected. The bytesOutCounter of a topic or subscription adds up only the consumers that are connected
-now. Members that Vela does not fill in keep their defaults.
+Counters of a topic or subscription start when the topic is loaded. Counters of a client start when the client connects.
+The bytesOutCounter of a topic or subscription covers only connected consumers. Members that Vela does not fill in keep
+their defaults.
 """
 # ruff: noqa: N815 - the names are Pulsar's
 
@@ -35,15 +35,15 @@ class PublisherStats(BaseModel):
     clientVersion: str
     supportsPartialProducer: bool = True
     metadata: dict[str, str]
-    msgDropRate: float | None = None  # non-persistent topics
+    msgDropRate: float | None = None  # Only for non-persistent topics
 
 
 class DrainingHash(BaseModel):
-    """A hash of a Key_Shared subscription. New entries wait, because a former owner of the hash has pending entries."""
+    """A hash whose new entries wait, because a former owner still has pending entries."""
 
     hash: int
-    unackMsgs: int  # entries that are pending at the former owner
-    blockedAttempts: int  # entries that wait; Pulsar counts how often it tried to send one
+    unackMsgs: int  # Entries that are pending at the former owner
+    blockedAttempts: int  # Number of waiting entries. Pulsar counts attempts to send.
 
 
 class ConsumerStats(BaseModel):
@@ -71,8 +71,8 @@ class ConsumerStats(BaseModel):
     lastConsumedFlowTimestamp: int = 0
     lastAckedTime: str
     lastConsumedTime: str
-    keyHashRangeArrays: list[tuple[int, int]] | None = None  # this and the next: for Key_Shared only
-    drainingHashes: list[DrainingHash] | None = None
+    keyHashRangeArrays: list[tuple[int, int]] | None = None  # Only for Key_Shared
+    drainingHashes: list[DrainingHash] | None = None  # Only for Key_Shared
     drainingHashesCount: int = 0
     drainingHashesClearedTotal: int = 0
     drainingHashesUnackedMessages: int = 0
@@ -88,7 +88,7 @@ class SubscriptionStats(BaseModel):
     messageAckRate: float = 0.0
     chunkedMessageRate: float = 0.0
     msgRateExpired: float = 0.0
-    msgDropRate: float | None = None  # non-persistent topics
+    msgDropRate: float | None = None  # Only for non-persistent topics
     bytesOutCounter: int = 0
     msgOutCounter: int = 0
     msgBacklog: int = 0
@@ -151,7 +151,7 @@ class TopicStats(BaseModel):
     msgThroughputIn: float = 0.0
     msgRateOut: float = 0.0
     msgThroughputOut: float = 0.0
-    msgDropRate: float | None = None  # non-persistent topics
+    msgDropRate: float | None = None  # Only for non-persistent topics
     bytesInCounter: int = 0
     msgInCounter: int = 0
     systemTopicBytesInCounter: int = 0
@@ -191,7 +191,7 @@ class TopicStats(BaseModel):
 
 
 class PartitionedMetadata(BaseModel):
-    """How many partitions a topic has."""
+    """The number of partitions of a topic."""
 
     partitions: int
     deleted: bool = False
