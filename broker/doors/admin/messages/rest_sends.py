@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from broker.core.errors import BrokerError, MessageTooLarge, SendOutcomeUnknown
+from broker.core.errors import BrokerError, MessageTooLarge, SendOutcomeUnknown, ServiceNotReady
 from broker.core.hash_slots import slot_of_key
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.awaited_sends import AwaitedSends
@@ -54,7 +54,7 @@ class RestSends(AwaitedSends):
         """
         producer = self._producer
         if producer is None:
-            raise SendOutcomeUnknown(
+            raise ServiceNotReady(
                 f"the broker closed {self._request.topic} before it took the message: send again"
             )
         setting_bytes = self._broker.settings.max_message_bytes
