@@ -1,4 +1,4 @@
-"""Builders for CONNECTED, AUTH_CHALLENGE and the generic answers SUCCESS and ERROR."""
+"""Builders for CONNECTED, AUTH_CHALLENGE, SUCCESS and ERROR."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def auth_challenge(
 
 
 def success(request_id: int) -> bytes:
-    """Build SUCCESS, the answer to a request that asks for no data."""
+    """Build SUCCESS."""
     body = pb.CommandSuccess(request_id=request_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.SUCCESS, success=body))
 
