@@ -73,8 +73,8 @@ class GuardedBroker:
     def recheck(self) -> None:
         """Check the client again after a change of permissions, revocations or passwords.
 
-        Raises AuthenticationFailed if the token was revoked or the password was changed. Raises NotAuthorized if the
-        client may no longer have one of its open producers, consumers or topic watches.
+        Raises AuthenticationFailed for revoked credentials. Raises NotAuthorized if the client has an open producer,
+        consumer or watch without the permission.
         """
         if self.principal is not None:
             self._broker.access.check_revoked(self.principal)
@@ -179,8 +179,7 @@ class GuardedBroker:
     def check_answer(self, topic: TopicName) -> None:
         """Check the client again before a parked pull is answered.
 
-        Raises AuthenticationFailed if the credentials have expired or were revoked, and NotAuthorized if the permission
-        was revoked.
+        Raises AuthenticationFailed for expired or revoked credentials, and NotAuthorized for a missing permission.
         """
         if self.principal is not None and self.is_locked():
             self._broker.access.check_current(self.principal, self._broker.clock.now_ms())

@@ -51,10 +51,10 @@ class ProducerTable:
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._slots: dict[int, ProducerSlot] = {}
-        self._closed: dict[int, float] = {}  # loop time until which SENDs are ignored
+        self._closed: dict[int, float] = {}  # loop time until which SENDs are ignored, by producer id
 
     def lost(self) -> None:
-        """Detach every producer after the connection is lost. The broker still stores accepted sends."""
+        """Detach every producer. The broker still stores accepted sends."""
         slots = list(self._slots.values())
         self._slots.clear()
         for slot in slots:
@@ -192,8 +192,7 @@ class _WaitingRefusal(NamedTuple):
 class ProducerSlot:
     """A producer of one client. Implements `ProducerSink`.
 
-    A refusal waits until all earlier sends are answered. Clients match each answer with their oldest unanswered send.
-    They close the connection if an answer comes too early.
+    A refusal waits until all earlier sends are answered. Clients close the connection if an answer comes too early.
     """
 
     def __init__(
@@ -204,7 +203,6 @@ class ProducerSlot:
         *,
         on_closed: Callable[[ProducerSlot, BrokerError | None], None],
     ) -> None:
-        """`on_closed` is called when the broker has closed the producer, with the error if there is one."""
         self.producer_id = event.producer_id
         self.request_id = event.request_id  # a producer that waited gets a second answer
         self.epoch = event.epoch
@@ -220,7 +218,7 @@ class ProducerSlot:
         self._answered = 0
         self._unanswered_bytes = 0
         self._refusals: deque[_WaitingRefusal] = deque()
-        self._passing: SendRequest | None = None  # the send that is being passed to the broker
+        self._passing: SendRequest | None = None
 
     def send(self, event: events.Send) -> None:
         """Pass an entry to the broker, or refuse it. Raises LookupError before the producer is open."""
@@ -333,8 +331,8 @@ class ProducerSlot:
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
         """Refuse a send that was not stored.
 
-        A terminated topic closes the producer instead. The client then opens the producer again, is refused, and fails
-        all its sends in flight. After a SEND_ERROR, Go's client would never fail the other sends.
+        A terminated topic closes the producer instead. The client then fails all its sends in flight, because the topic
+        refuses a new producer. After a SEND_ERROR, Go's client would never fail the other sends.
         """
         if self.is_closed:
             return
@@ -374,11 +372,10 @@ class ProducerSlot:
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Tell the client that the producer is closed.
 
-        The client then opens the producer again and repeats the unanswered sends. A producer that waits for exclusive
-        access gets a refusal, because the client expects a second answer. A producer that is still being opened gets
-        nothing here, because the open request fails anyway.
+        The client opens the producer again and repeats the unanswered sends. A producer that waits for exclusive access
+        gets a refusal, because the client expects a second answer.
         """
-        if self.producer is None:
+        if self.producer is None:  # the open request fails with the reason
             return
         self.is_closed = True
         self._on_closed(self, error)

@@ -28,7 +28,6 @@ class RepeatedRefusals:
     """
 
     def __init__(self, peer: Callable[[], str], now_s: Callable[[], float]) -> None:
-        """`peer` returns the client's address and version. `now_s` is a monotonic clock."""
         self._peer = peer
         self._now_s = now_s
         self._refused: dict[str, _Refused] = {}
@@ -53,7 +52,7 @@ class RepeatedRefusals:
             )
 
     def ended(self) -> None:
-        """Log the totals of repeated refusals after the connection has ended."""
+        """Log the totals of repeated refusals at the end of the connection."""
         for request, refused in self._refused.items():
             if refused.count > REPEATED:
                 logger.warning(

@@ -1,4 +1,4 @@
-"""Run the slow requests of a binary connection as tasks, and count refused requests."""
+"""Run the slow requests of a binary connection as tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REQUEST_NS: Final = 50_000
 
 
 class RequestRunner:
-    """Runs the requests of one peer on the event loop that created the runner."""
+    """Runs the requests of one peer on one event loop."""
 
     def __init__(self, peer: Peer, refused_requests: Counter[str], share: TimeShare) -> None:
         """`refused_requests` counts the refusals of the whole broker."""
@@ -51,7 +51,7 @@ class RequestRunner:
     def run(
         self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
     ) -> None:
-        """Run `work` as a task that answers `event`. If the task fails, call `refuse` with an error."""
+        """Run `work` as a task. If the task fails, call `refuse` with an error."""
         self._peer.gate.request_begun()
         self._share.charge(REQUEST_NS)
         task = self._loop.create_task(self._run(event, work, refuse))
@@ -78,7 +78,7 @@ class RequestRunner:
         return lambda error: self._peer.engine.send_error(request_id, server_error(error), str(error))
 
     def count_refusal(self, event: events.Event, why: str) -> None:
-        """Count a refused request, and log a client that keeps repeating the request."""
+        """Count a refused request, and log a client that repeats the request."""
         request = event.name if isinstance(event, events.Unsupported) else type(event).__name__
         self._refused_requests[request] += 1
         self._refusals.add(request, getattr(event, "topic", ""), why)

@@ -36,7 +36,7 @@ class _TcpLink:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self.is_paused = False
-        self.is_stopping = False  # the broker is stopping, and reading never resumes
+        self.is_stopping = False
 
     def write(self, buffers: Sequence[bytes]) -> None:
         if not self._transport.is_closing():

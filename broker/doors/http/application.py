@@ -1,6 +1,6 @@
 """The ASGI application of the broker's process.
 
-Messages do not pass through Django's handler, its middleware or the ORM.
+Messages do not pass through Django's handler or middleware.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ADMIN: Final = ("/admin/", "/lookup/", "/topics/")
 def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | None = None) -> Application:
     """Return an application that checks host and origin, and then routes by protocol and path.
 
-    WebSockets need `DaphneServer`, which puts their transport into the scope. Without `admin`, the admin paths answer
+    WebSockets need `DaphneServer`, which puts the transport into the scope. Without `admin`, the admin paths answer
     404.
     """
     pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)

@@ -44,8 +44,7 @@ _SEND: Final = pb.BaseCommand.SEND
 _ACK: Final = pb.BaseCommand.ACK
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
-# The pattern matches a SEND with a producer id, a sequence id, and perhaps a number of messages. Each number except the
-# sequence id is below 128.
+# The pattern matches a SEND with a small producer id, a sequence id, and perhaps a small number of messages.
 _PLAIN_SEND: Final = re.compile(
     rb"\x08\x06\x32[\x00-\x7f]\x08[\x00-\x7f]\x10([\x80-\xff]{0,8}[\x00-\x7f])(?:\x18([\x00-\x7f]))?"
 )
@@ -129,7 +128,7 @@ def _ack(command: pb.BaseCommand) -> events.Ack:
     complete(body, command)
     ids: Sequence[pb.MessageIdData] = body.message_id
     if body.ack_type == _CUMULATIVE:
-        ids = ids[:2]  # a second id is a mistake, and two ids are enough to show the mistake
+        ids = ids[:2]  # a second id is already a mistake
     return _ack_of(body, ids, is_last=True)
 
 

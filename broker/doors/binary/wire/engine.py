@@ -35,17 +35,18 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 __all__ = ["ServerEngine"]
 
 _EVERY_COMMAND: Final = 1 << 62
-_LONG_COMMAND_BYTES: Final = 1024  # longer commands may be decoded in slices
+_LONG_COMMAND_BYTES: Final = 1024
 _BYTES_LIKE_A_COMMAND: Final = 128  # command bytes that count as one more command
 _IDS_LIKE_A_COMMAND: Final = 8  # ids of a slice that count as one command
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
-# Beginnings of a client's version text. All other clients close the connection on REACHED_END_OF_TOPIC.
+# Clients whose version text begins like this know REACHED_END_OF_TOPIC. All other clients close the connection on the
+# command.
 _END_OF_TOPIC_CLIENTS: Final = (
     "Pulsar-Java",
     "Vela-",
 )
-_END_OF_TOPIC_VERSION: Final = 9  # older clients do not know REACHED_END_OF_TOPIC
+_END_OF_TOPIC_VERSION: Final = 9
 
 
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
@@ -73,7 +74,7 @@ class ServerEngine:
         self._decoder = FrameDecoder(max_message_bytes + FRAME_PADDING_BYTES)
         self._frames: deque[Frame] = deque()
         self._slices: Iterator[Event] | None = None  # the rest of a long command
-        self._failure: RemoteProtocolError | None = None  # raised after all earlier commands are decoded
+        self._failure: RemoteProtocolError | None = None  # raised after the earlier commands are decoded
         self._state = ConnectionState.START
         self._accepts = _ACCEPTS[ConnectionState.START]
         self._out: list[bytes] = []
@@ -103,8 +104,8 @@ class ServerEngine:
         Decodes at most `most` short commands. A longer command counts as several. While `has_more` is True, call this
         method again, with or without new bytes.
 
-        Raises RemoteProtocolError after a violation and enters state FAILED. The error's `events` come from the
-        commands before the violation. Raises LocalProtocolError in state FAILED.
+        Raises RemoteProtocolError after a violation and enters state FAILED. The error's `events` precede the
+        violation. Raises LocalProtocolError in state FAILED.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
@@ -215,7 +216,7 @@ class ServerEngine:
         self._write(answers.error(NO_REQUEST, code, message))
 
     def send_auth_challenge(self, method: str, challenge: bytes) -> None:
-        """Send AUTH_CHALLENGE. The client answers with AUTH_RESPONSE."""
+        """Send AUTH_CHALLENGE."""
         self._write(
             answers.auth_challenge(
                 server_version=self._server_version,
@@ -279,8 +280,7 @@ class ServerEngine:
     ) -> None:
         """Send LOOKUP_RESPONSE.
 
-        With `proxy_through_service_url`, the client connects to its own service URL and names the given address in
-        CONNECT.
+        With `proxy_through_service_url`, the client connects to its own service URL and names `url` in CONNECT.
         """
         self._write(
             answers.lookup_response(
@@ -297,8 +297,8 @@ class ServerEngine:
     ) -> None:
         """Send GET_TOPICS_OF_NAMESPACE_RESPONSE.
 
-        `is_filtered` says that the client's pattern was applied. `known_hash` is the hash of the client's list. Raises
-        AnswerTooLarge, and sends nothing, if the list does not fit into a frame.
+        `is_filtered` says that the client's pattern was applied. Raises AnswerTooLarge, and sends nothing, if the list
+        does not fit into a frame.
         """
         self._write_list(
             answers.topics_of_namespace(request_id, topics, is_filtered=is_filtered, known_hash=known_hash),
@@ -308,7 +308,7 @@ class ServerEngine:
     def send_watch_success(
         self, request_id: int, watcher_id: int, names: frozenset[str], *, known_hash: str | None
     ) -> None:
-        """Send WATCH_TOPIC_LIST_SUCCESS. `known_hash` is the hash of the client's list.
+        """Send WATCH_TOPIC_LIST_SUCCESS.
 
         Raises AnswerTooLarge, and sends nothing, if the list does not fit into a frame.
         """
@@ -350,10 +350,7 @@ class ServerEngine:
         topic_epoch: int | None = None,
         ready: bool = True,
     ) -> None:
-        """Send PRODUCER_SUCCESS.
-
-        If `ready` is False, send a second answer once the producer has exclusive access.
-        """
+        """Send PRODUCER_SUCCESS. If `ready` is False, a second answer must follow."""
         self._write(
             answers.producer_success(
                 request_id,
@@ -376,12 +373,12 @@ class ServerEngine:
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:
-        """Send CLOSE_PRODUCER. Raises LocalProtocolError if the client is too old to know the command."""
+        """Send CLOSE_PRODUCER. Raises LocalProtocolError if the client is too old."""
         self._require_close_version()
         self._write(commands.close_producer(producer_id, request_id=NO_REQUEST))
 
     def send_close_consumer(self, consumer_id: int) -> None:
-        """Send CLOSE_CONSUMER. Raises LocalProtocolError if the client is too old to know the command."""
+        """Send CLOSE_CONSUMER. Raises LocalProtocolError if the client is too old."""
         self._require_close_version()
         self._write(commands.close_consumer(consumer_id, request_id=NO_REQUEST))
 

@@ -1,8 +1,7 @@
 """The events that `ServerEngine.receive` returns.
 
-Entry ids and sequence ids are signed, and the wire carries them as unsigned numbers. The client chooses producer,
-consumer and request ids. Frequent events are named tuples, because creating a frozen dataclass takes three times as
-long.
+Entry ids and sequence ids are signed, and the wire carries them as unsigned numbers. Frequent events are named tuples,
+because creating a frozen dataclass takes three times as long.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Send(NamedTuple):
     """The SEND command, which stores one entry."""
 
     producer_id: int
-    sequence_id: int  # the receipt must repeat this id exactly
+    sequence_id: int  # the receipt must repeat this id
     highest_sequence_id: int | None
     messages: int  # the entry's metadata overrides this count
     is_chunk: bool
@@ -99,7 +98,7 @@ class Connect:
     """The CONNECT command. Answer with `send_connected`, or call `refuse_connection` and close."""
 
     client_version: str
-    protocol_version: int  # highest version that the client knows
+    protocol_version: int
     auth_method: str | None
     auth_data: bytes | None
     proxy_to_broker_url: str | None  # only a proxy uses this address
@@ -153,7 +152,7 @@ class GetTopicsOfNamespace:
     request_id: int
     namespace: str  # "tenant/namespace"
     mode: TopicsMode
-    pattern: str | None  # clients filter in any case, so the broker may ignore the pattern
+    pattern: str | None  # clients filter in any case
     topics_hash: str | None  # hash of the client's list
 
 
@@ -164,8 +163,8 @@ class OpenProducer:
     topic: str
     producer_id: int
     request_id: int
-    producer_name: str | None  # None if the broker chooses the name
-    user_provided_name: bool  # False if the broker chooses or chose the name
+    producer_name: str | None
+    user_provided_name: bool  # False if the client did not choose the name
     encrypted: bool
     properties: Mapping[str, str]
     schema: Schema | None
@@ -207,7 +206,7 @@ class Subscribe:
     properties: Mapping[str, str]
     subscription_properties: Mapping[str, str]
     schema: Schema | None
-    key_shared_sticky: bool  # the client chose the hash ranges
+    key_shared_sticky: bool
     key_shared_ranges: Sequence[tuple[int, int]]  # first and last hash slot of each range
     key_shared_out_of_order: bool
     epoch: int | None  # consumer epoch of Java's client

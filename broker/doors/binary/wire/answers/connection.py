@@ -11,7 +11,7 @@ __all__ = ["auth_challenge", "connected", "error", "success"]
 
 
 def connected(*, server_version: str, protocol_version: int, max_message_bytes: int) -> bytes:
-    """Build CONNECTED, the answer to CONNECT."""
+    """Build CONNECTED."""
     body = pb.CommandConnected(
         server_version=server_version,
         protocol_version=protocol_version,
@@ -29,7 +29,7 @@ def connected(*, server_version: str, protocol_version: int, max_message_bytes: 
 def auth_challenge(
     *, server_version: str, protocol_version: int, auth_method: str, challenge: bytes
 ) -> bytes:
-    """Build AUTH_CHALLENGE, which asks for new credentials."""
+    """Build AUTH_CHALLENGE."""
     body = pb.CommandAuthChallenge(
         server_version=server_version,
         protocol_version=protocol_version,

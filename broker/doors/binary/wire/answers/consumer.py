@@ -30,7 +30,7 @@ _TYPE_NAMES: Final = {
 def ack_response(
     consumer_id: int, *, request_id: int, code: ServerError | None = None, message: str | None = None
 ) -> bytes:
-    """Build ACK_RESPONSE. `code` is None if the ack was applied."""
+    """Build ACK_RESPONSE."""
     body = pb.CommandAckResponse(
         consumer_id=consumer_id,
         request_id=request_id,
@@ -79,7 +79,7 @@ def consumer_stats_response(
     redeliver_rate: float,
     ack_rate: float,
 ) -> bytes:
-    """Build CONSUMER_STATS_RESPONSE. Rates are per second. `connected_since` is an ISO 8601 time."""
+    """Build CONSUMER_STATS_RESPONSE. `connected_since` is an ISO 8601 time."""
     body = pb.CommandConsumerStatsResponse(
         request_id=request_id,
         consumerName=consumer_name,

@@ -26,7 +26,7 @@ __all__ = [
 
 
 def partition_metadata_response(request_id: int, partitions: int) -> bytes:
-    """Build PARTITIONED_METADATA_RESPONSE. `partitions` is 0 if the topic is not partitioned."""
+    """Build PARTITIONED_METADATA_RESPONSE."""
     body = pb.CommandPartitionedTopicMetadataResponse(
         request_id=request_id,
         partitions=partitions,

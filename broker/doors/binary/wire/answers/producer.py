@@ -25,11 +25,7 @@ def producer_success(
     topic_epoch: int | None = None,
     ready: bool = True,
 ) -> bytes:
-    """Build PRODUCER_SUCCESS.
-
-    `last_sequence_id` is -1 if the broker knows no stored id of this producer name. `ready` is False while the producer
-    waits for exclusive access.
-    """
+    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if the broker knows no stored id."""
     body = pb.CommandProducerSuccess(
         request_id=request_id,
         producer_name=name,
@@ -64,7 +60,7 @@ def send_receipts(producer_id: int, receipts: Iterable[ReceiptFields]) -> list[b
 
 
 def send_error(producer_id: int, sequence_id: int, code: ServerError, message: str) -> bytes:
-    """Build SEND_ERROR. `sequence_id` names the refused SEND."""
+    """Build SEND_ERROR."""
     body = pb.CommandSendError(
         producer_id=producer_id,
         sequence_id=sequence_id & UINT64_MASK,
