@@ -1,4 +1,4 @@
-"""Watch an open connection: its credentials may expire or be revoked, and its client may lose a permission."""
+"""Watch the credentials and permissions of an open connection."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often, because somebody may change it
+_LONGEST_WAIT_S: Final = 60.0  # somebody may change the system clock
 
 
 class CredentialsWatch:
-    """Calls `on_expired` when the credentials expire.
+    """Calls `on_expired` when the credentials expire, and `on_refused` when a check fails.
 
-    Checks the client again after each change of permissions, revocations or passwords, and calls `on_refused` if the
-    check fails. Does nothing if the broker does not authenticate clients.
+    The client is checked after each change of permissions, revocations or passwords. Nothing happens if the broker does
+    not authenticate clients.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Facts about an entry that doors need before it is stored: its flags, and whether consumers can use a chunk."""
+"""Check chunks and compute entry flags before entries are stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_chunk", "entry_flags"]
 
 
 def entry_flags(header: EntryHeader) -> int:
-    """Return the flags of an entry with this header. The last chunk of a message gets both chunk flags."""
+    """Return the flags of an entry. The last chunk of a message gets both chunk flags."""
     flags = FLAG_BATCH if header.is_batch else 0
     if header.marker_type is not None:
         flags |= FLAG_MARKER
@@ -28,7 +28,7 @@ def entry_flags(header: EntryHeader) -> int:
 
 
 def check_chunk(header: EntryHeader) -> None:
-    """Check a chunk. Raises NotAllowed if no consumer could put its message together."""
+    """Raise NotAllowed for a chunk that no consumer could use."""
     if header.is_batch:
         raise NotAllowed("a chunk is never a batch: send large messages without batching")
     if header.chunk_uuid is None:

@@ -31,11 +31,11 @@ _Open: TypeAlias = (
 
 
 class GuardedBroker:
-    """The broker as one client may use it. Code that carries out a client's requests gets this object.
+    """The broker as one client may use it.
 
-    Without a `principal` it refuses every request that needs a permission, so a door that forgets to authenticate
-    serves nobody. Sends, acks and seeks are not checked one by one: the guard checks the permission when their producer
-    or consumer is opened, and again in `recheck`. The admin API checks its own requests.
+    A request raises NotAuthorized if the client lacks the permission, and AuthenticationFailed without a `principal`. A
+    door that forgets to authenticate therefore serves nobody. Sends, acks and seeks are not checked separately, because
+    the producer or consumer was checked when it was opened.
     """
 
     __slots__ = ("_broker", "_open", "principal")
@@ -43,41 +43,38 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # Created with the first producer, consumer or watch. The guard of a pull request never opens any of these.
+        # Created on first use, because a guard of pull requests never needs the dictionary.
         self._open: _Open | None = None
 
     @property
     def settings(self) -> BrokerSettings:
-        """The settings that the broker read at its start."""
+        """The broker's settings."""
         return self._broker.settings
 
     @property
     def connections(self) -> ConnectionLimits:
-        """The limits on connections, and how often clients have reached each limit."""
+        """The limits on connections."""
         return self._broker.connections
 
     @property
     def rates(self) -> Rates:
-        """Rates of publishing, delivering and acking, as last measured."""
+        """The rates that were measured last."""
         return self._broker.rates
 
     def is_ready(self) -> tuple[bool, str]:
-        """Return whether the broker serves clients, and if not, why."""
+        """Return whether the broker serves clients, and the reason if it does not."""
         return self._broker.is_ready()
 
     def check_topic(self, action: Action, topic: TopicName, subscription: str = "") -> None:
-        """If `is_locked`, check that the client may take this action.
-
-        Raises NotAuthorized, or AuthenticationFailed if the client has not authenticated.
-        """
+        """Check that the client may take this action. Raises NotAuthorized or AuthenticationFailed."""
         if self.is_locked():
             self._check(action, Subject.of_topic(topic, subscription))
 
     def recheck(self) -> None:
-        """Check again after a change of permissions, revocations or passwords.
+        """Check the client again after a change of permissions, revocations or passwords.
 
-        Raises AuthenticationFailed if the token was revoked or the password was changed. Raises NotAuthorized if the
-        client has an open producer, consumer or topic watch that it is no longer allowed to have.
+        Raises AuthenticationFailed for revoked credentials. Raises NotAuthorized if the client has an open producer,
+        consumer or watch without the permission.
         """
         if self.principal is not None:
             self._broker.access.check_revoked(self.principal)
@@ -86,7 +83,7 @@ class GuardedBroker:
                 self._check(action, subject)
 
     def is_locked(self) -> bool:
-        """Return whether requests are checked: the client has not authenticated, or the broker asks for credentials."""
+        """Return whether requests are checked."""
         return self.principal is None or self._broker.access.is_on
 
     def _check(self, action: Action, subject: Subject) -> None:
@@ -100,7 +97,7 @@ class GuardedBroker:
         if not self.is_locked():
             return
         try:
-            # Somebody may have revoked the permission while the producer, consumer or watch was being opened.
+            # The permission may have been revoked while the broker opened `client`.
             self._check(action, subject)
         except BrokerError:
             client.detach()
@@ -109,21 +106,18 @@ class GuardedBroker:
             self._open = weakref.WeakKeyDictionary()
         self._open[client] = (action, subject)
 
-    # -- requests ------------------------------------------------------------------------------------------------
-    # Each request also raises AuthenticationFailed if the client has not authenticated.
-
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """Pass the request on, as `PartitionsPort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.LOOK_UP, topic)
         return await self._broker.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Pass the request on, as `LookupPort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.LOOK_UP, topic)
         return self._broker.service_urls(topic)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Pass the request on, as `LookupPort` describes it. Raises NotAuthorized, InvalidTopicName."""
+        """Pass the request on to the broker. Raises InvalidTopicName."""
         if self.is_locked():
             self._check(Action.LOOK_UP, Subject.of_namespace(*parse_namespace(namespace)))
         return await self._broker.topics_of_namespace(namespace)
@@ -134,7 +128,7 @@ class GuardedBroker:
         pattern: TopicPattern,
         on_change: Callable[[frozenset[str], frozenset[str]], None],
     ) -> TopicListPort:
-        """Pass the request on, as `LookupPort` describes it. Raises NotAuthorized, InvalidTopicName."""
+        """Pass the request on to the broker. Raises InvalidTopicName."""
         subject = Subject.of_namespace(*parse_namespace(namespace))
         if self.is_locked():
             self._check(Action.LOOK_UP, subject)
@@ -145,7 +139,7 @@ class GuardedBroker:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> ProducerPort:
-        """Pass the request on, as `PublishPort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.PRODUCE, request.topic)
         if request.initial_subscription is not None:
             self.check_topic(Action.CONSUME, request.topic, request.initial_subscription)
@@ -156,54 +150,53 @@ class GuardedBroker:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> ConsumerPort:
-        """Pass the request on, as `SubscribePort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.CONSUME, request.topic, request.subscription)
         consumer = await self._broker.subscribe(request, identity, sink)
         self._opened(consumer, Action.CONSUME, Subject.of_topic(request.topic, request.subscription))
         return consumer
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Pass the request on, as `SchemasPort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.LOOK_UP, topic)
         return await self._broker.get_schema(topic, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Pass the request on, as `SchemasPort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.PRODUCE, topic)
         return await self._broker.get_or_create_schema(topic, schema)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Pass the request on, as `PullsPort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.CONSUME, ask.topic)
         return await self._broker.pull(ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Pass the request on, as `PullsPort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.CONSUME, ask.topic)
         return self._broker.pull_now(ask)
 
     def check_answer(self, topic: TopicName) -> None:
-        """Check again before a parked pull is answered.
+        """Check the client again before a parked pull is answered.
 
-        Raises AuthenticationFailed if the credentials have expired or were revoked meanwhile, and NotAuthorized if the
-        permission was revoked.
+        Raises AuthenticationFailed for expired or revoked credentials, and NotAuthorized for a missing permission.
         """
         if self.principal is not None and self.is_locked():
             self._broker.access.check_current(self.principal, self._broker.clock.now_ms())
         self.check_topic(Action.CONSUME, topic)
 
     def forget_pull(self, parked: ParkedPull) -> None:
-        """Pass the call on, as `PullsPort` describes it."""
+        """Drop a parked pull. Safe to repeat."""
         self._broker.forget_pull(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """Pass the request on, as `PullsPort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.CONSUME, topic, subscription)
         return await self._broker.committed_offset(topic, queue, subscription)
 
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Pass the request on, as `PullsPort` describes it. Raises NotAuthorized."""
+        """Pass the request on to the broker."""
         self.check_topic(Action.CONSUME, topic, subscription)
         return await self._broker.commit_offset(topic, queue, subscription, offset, peer)

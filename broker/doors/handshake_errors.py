@@ -1,4 +1,4 @@
-"""Errors that refuse an HTTP request or a WebSocket handshake with an HTTP status."""
+"""Errors that refuse an HTTP request or a WebSocket handshake."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class HandshakeRefused(RemoteProtocolError):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        self.reason = reason  # sent to the client in the body of the answer
+        self.reason = reason  # the client receives this text
 
 
 class InvalidQuery(HandshakeRefused):
-    """Refuses an illegal argument in the path or the query with status 400, in Pulsar's wording."""
+    """Refuses an illegal argument with status 400, in Pulsar's wording."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(400, f"Invalid query params: {detail}")

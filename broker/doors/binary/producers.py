@@ -1,7 +1,4 @@
-"""The producers of one binary connection, by the ids that the client chose.
-
-A `ProducerTable` handles the commands. Behind each id, a `ProducerSlot` receives SENDs and answers with receipts.
-"""
+"""The producers of one binary connection."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSlot", "ProducerTable"]
 
-CLOSED_PRODUCER_MEMORY_S: Final = 30.0  # for this long, ignore SENDs to a closed producer
+CLOSED_PRODUCER_MEMORY_S: Final = 30.0  # SENDs to a closed producer are ignored for this long
 CLOSED_PRODUCERS_REMEMBERED: Final = 10_000
 
 
@@ -54,10 +51,10 @@ class ProducerTable:
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._slots: dict[int, ProducerSlot] = {}
-        self._closed: dict[int, float] = {}  # producer id -> loop time until which its SENDs are ignored
+        self._closed: dict[int, float] = {}  # loop time until which SENDs are ignored, by producer id
 
     def lost(self) -> None:
-        """Detach every producer, because the connection is gone. The broker still stores the sends it has accepted."""
+        """Detach every producer. The broker still stores accepted sends."""
         slots = list(self._slots.values())
         self._slots.clear()
         for slot in slots:
@@ -66,9 +63,9 @@ class ProducerTable:
                 slot.producer.detach()
 
     def on_send(self, event: events.Send) -> None:
-        """Publish an entry. Close the connection on a SEND for a producer that is not open here.
+        """Publish an entry. A SEND for an unknown producer closes the connection.
 
-        Ignore a SEND for a producer that was closed within the last 30 s: the client may not know that yet.
+        A SEND for a recently closed producer is ignored, because the client may not know of the close yet.
         """
         slot = self._slots.get(event.producer_id)
         if slot is not None and slot.producer is not None:
@@ -83,13 +80,14 @@ class ProducerTable:
         return until is not None and self._loop.time() < until
 
     def on_open_producer(self, event: events.OpenProducer) -> None:
-        """Open a producer. If one with this id is open, answer again, or replace it if the new epoch is higher.
+        """Open a producer.
 
-        If the one with this id is still being opened, refuse.
+        If a producer with this id is open, a higher epoch replaces it. Any other epoch gets PRODUCER_SUCCESS again. If
+        a producer with this id is still being opened, the request is refused.
         """
         known = self._slots.get(event.producer_id)
         if known is not None and known.producer is not None and known.epoch < event.epoch:
-            # The client gave up on the old producer and will repeat its unanswered sends.
+            # The client has given up the old producer and will repeat all unanswered sends.
             known.producer.detach()
             known.forget_pending()
             self._forget(known)
@@ -143,9 +141,9 @@ class ProducerTable:
             self._requests.refusal(event.request_id)(error)
 
     def on_close_producer(self, event: events.CloseProducer) -> None:
-        """Close a producer once its sends have their answers.
+        """Close a producer after its sends are answered.
 
-        Answer SUCCESS at once if the id is unknown or its producer is still being opened.
+        An unknown id, or a producer that is still being opened, gets SUCCESS at once.
         """
         slot = self._slots.get(event.producer_id)
         if slot is None or slot.producer is None:
@@ -164,10 +162,6 @@ class ProducerTable:
             self._peer.engine.send_success(event.request_id)
 
     def _closed_by_broker(self, slot: ProducerSlot, error: BrokerError | None) -> None:
-        """Send CLOSE_PRODUCER. The client then looks the topic up and opens the producer again.
-
-        If the producer still waited for exclusive access, refuse the request that opened it instead.
-        """
         if self._slots.get(slot.producer_id) is slot:
             self._forget(slot)
             try:
@@ -190,16 +184,15 @@ class ProducerTable:
 
 
 class _WaitingRefusal(NamedTuple):
-    after: int  # send this refusal once the slot has answered this many sends in all
+    after: int  # number of sends to answer before this refusal
     sequence_id: int
     error: BrokerError
 
 
 class ProducerSlot:
-    """The producer behind an id that the client chose. Implements `ProducerSink`.
+    """A producer of one client. Implements `ProducerSink`.
 
-    A send that is refused on arrival gets its answer only after every earlier send has one. Clients match each answer
-    with the head of their queue and close the connection if an answer comes too early.
+    A refusal waits until all earlier sends are answered. Clients close the connection if an answer comes too early.
     """
 
     def __init__(
@@ -210,14 +203,13 @@ class ProducerSlot:
         *,
         on_closed: Callable[[ProducerSlot, BrokerError | None], None],
     ) -> None:
-        """`on_closed` gets this slot and the error, if any, when the broker has closed the producer."""
         self.producer_id = event.producer_id
-        self.request_id = event.request_id  # needed again: a producer that waited gets a second answer
+        self.request_id = event.request_id  # a producer that waited gets a second answer
         self.epoch = event.epoch
         self.producer: ProducerPort | None = None  # None while the producer is being opened
-        self.turn = asyncio.Lock()  # held while a CLOSE_PRODUCER is carried out: a repeated one waits
+        self.turn = asyncio.Lock()  # makes a repeated CLOSE_PRODUCER wait
         self.is_closed = False
-        self.is_waiting = False  # for exclusive access
+        self.is_waiting = False  # the producer waits for exclusive access
         self._peer = peer
         self._max_message_bytes = settings.max_message_bytes
         self._max_uncompressed_bytes = settings.max_uncompressed_bytes
@@ -226,10 +218,10 @@ class ProducerSlot:
         self._answered = 0
         self._unanswered_bytes = 0
         self._refusals: deque[_WaitingRefusal] = deque()
-        self._passing: SendRequest | None = None  # the send that the broker is accepting or refusing now
+        self._passing: SendRequest | None = None
 
     def send(self, event: events.Send) -> None:
-        """Check one entry and pass it to the broker, or refuse it. Raises LookupError before the producer is open."""
+        """Pass an entry to the broker, or refuse it. Raises LookupError before the producer is open."""
         producer = self.producer
         if producer is None:
             raise LookupError(self.producer_id)
@@ -276,7 +268,7 @@ class ProducerSlot:
         if header.num_chunks > 1:
             check_chunk(header)
         elif header.uncompressed_size > self._max_uncompressed_bytes:
-            raise MessageTooLarge(  # consumers would discard it, and the producer would never know
+            raise MessageTooLarge(  # consumers would silently discard the message
                 f"a payload of {header.uncompressed_size} bytes before compression, the limit is"
                 f" {self._max_uncompressed_bytes} (VELA_MAX_UNCOMPRESSED_BYTES)"
             )
@@ -297,7 +289,6 @@ class ProducerSlot:
         )
 
     def _allows(self, plain: PlainHead, payload_bytes: int, producer: ProducerPort) -> bool:
-        """Return whether a plain entry keeps to every limit. If not, `_request` says which limit it exceeds."""
         return (
             payload_bytes <= self._max_message_bytes
             and plain.uncompressed_size <= self._max_uncompressed_bytes
@@ -308,7 +299,7 @@ class ProducerSlot:
         if self._answered == self._queued:
             self._write_refusal(sequence_id, error)
         else:
-            # Count the refusal: while the database is away, waiting refusals could fill the memory.
+            # Waiting refusals also count, because they could fill the memory while the database is away.
             self._peer.gate.send_queued(0)
             self._refusals.append(_WaitingRefusal(self._queued, sequence_id, error))
 
@@ -323,7 +314,7 @@ class ProducerSlot:
             self._peer.gate.sends_answered(1, 0)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Send these receipts, and the refusals that waited for them."""
+        """Send receipts, and the refusals that waited for them."""
         if not self._refusals:
             self._peer.engine.send_receipts(self.producer_id, receipts)
             self._answered += len(receipts)
@@ -338,10 +329,10 @@ class ProducerSlot:
         self._peer.gate.sends_answered(len(receipts), size_bytes)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Refuse a send that is known not to be stored.
+        """Refuse a send that was not stored.
 
-        If the topic was terminated, close the producer instead. The client opens it again, is refused, and fails all
-        its sends in flight. After a SEND_ERROR, Go's client would forget the producer and never fail the other sends.
+        A terminated topic closes the producer instead. The client then fails all its sends in flight, because the topic
+        refuses a new producer. After a SEND_ERROR, Go's client would never fail the other sends.
         """
         if self.is_closed:
             return
@@ -351,7 +342,7 @@ class ProducerSlot:
         size_bytes = len(request.data)
         self._unanswered_bytes -= size_bytes
         sequence_id = _answered_as(request.sequence_id, request.highest_sequence_id)
-        if request is self._passing:  # the refusal must wait, because earlier sends may have no answer yet
+        if request is self._passing:  # earlier sends may still be unanswered
             self._queued -= 1
             self._refuse(sequence_id, error)
         else:
@@ -361,7 +352,7 @@ class ProducerSlot:
         self._peer.gate.sends_answered(1, size_bytes)
 
     def answer_open(self, producer: ProducerPort) -> None:
-        """Send PRODUCER_SUCCESS, because the producer is open or waits for exclusive access."""
+        """Send PRODUCER_SUCCESS."""
         self.is_waiting = not producer.is_ready
         self._peer.engine.send_producer_success(
             self.request_id,
@@ -373,25 +364,25 @@ class ProducerSlot:
         )
 
     def on_ready(self) -> None:
-        """Tell the client that its producer, which had to wait, now has exclusive access to the topic."""
+        """Tell the client that its waiting producer now has exclusive access."""
         if self.producer is not None and not self.is_closed:
             self.answer_open(self.producer)
             self._peer.written()
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Tell the client that the producer is closed. The client opens it again and repeats the unanswered sends.
+        """Tell the client that the producer is closed.
 
-        If the producer still waits for exclusive access, the client expects a second answer to its request: send a
-        refusal. While the producer is being opened, do nothing: opening it fails with the reason.
+        The client opens the producer again and repeats the unanswered sends. A producer that waits for exclusive access
+        gets a refusal, because the client expects a second answer.
         """
-        if self.producer is None:
+        if self.producer is None:  # the open request fails with the reason
             return
         self.is_closed = True
         self._on_closed(self, error)
         self.forget_pending()
 
     def forget_pending(self) -> None:
-        """Stop counting the unanswered sends against the connection, because this slot will not answer them."""
+        """Stop counting the unanswered sends against the connection."""
         pending = self._queued - self._answered + len(self._refusals)
         if pending:
             self._peer.gate.sends_answered(pending, self._unanswered_bytes)
@@ -399,17 +390,14 @@ class ProducerSlot:
         self._refusals.clear()
 
     async def is_alive(self) -> bool:
-        """Ping the peer, because another producer wants this one's name or exclusive access.
-
-        Return False at once if this producer is closed.
-        """
+        """Return whether the client answers a ping. Return False at once if the producer is closed."""
         return not self.is_closed and await self._peer.is_alive()
 
 
 def _answered_as(sequence_id: int, highest: int | None) -> int:
-    """Return the sequence id for a SEND_ERROR. Like Pulsar's broker, use the highest id that the client gave.
+    """Return the sequence id of a SEND_ERROR.
 
-    Java's client compares this id with the last message of its batch. The C++ and Go clients compare it with the first
-    message, and send no highest id.
+    Java's client expects the id of the last message in its batch. The C++ and Go clients expect the id of the first
+    message, but they send no highest id.
     """
     return sequence_id if highest is None else max(sequence_id, highest)

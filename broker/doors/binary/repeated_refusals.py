@@ -11,8 +11,8 @@ __all__ = ["RepeatedRefusals"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_SHOWN: Final = 300  # characters of a topic or a reason in a log line
-REPEATED: Final = 10  # after this many refusals of one kind of request, the log names the client
+_MOST_SHOWN: Final = 300  # characters of a topic or reason in a log line
+REPEATED: Final = 10  # refusals of one kind before the log names the client
 
 
 @dataclass(slots=True)
@@ -22,19 +22,18 @@ class _Refused:
 
 
 class RepeatedRefusals:
-    """Counts one connection's refused requests by kind. Memory is bounded, because there are few kinds of request.
+    """Counts the refused requests of one connection by kind.
 
-    Logs the 10th refusal of a kind. If more follow, logs the kind's total when the connection ends.
+    The 10th refusal of a kind is logged. Further refusals are logged as a total when the connection ends.
     """
 
     def __init__(self, peer: Callable[[], str], now_s: Callable[[], float]) -> None:
-        """`peer` returns the client's address and version; `now_s` is any clock that never goes back."""
         self._peer = peer
         self._now_s = now_s
         self._refused: dict[str, _Refused] = {}
 
     def add(self, request: str, topic: str, why: str) -> None:
-        """Count a refusal. `request` is the kind of command. `topic` is empty if the request names no topic."""
+        """Count a refusal. `topic` is empty if the request names no topic."""
         refused = self._refused.get(request)
         if refused is None:
             refused = self._refused[request] = _Refused(self._now_s())
@@ -53,7 +52,7 @@ class RepeatedRefusals:
             )
 
     def ended(self) -> None:
-        """Log the totals of the requests that the client repeated, because the connection is gone."""
+        """Log the totals of repeated refusals at the end of the connection."""
         for request, refused in self._refused.items():
             if refused.count > REPEATED:
                 logger.warning(
@@ -68,5 +67,4 @@ class RepeatedRefusals:
 
 
 def _shown(text: str) -> str:
-    """Shorten a text and escape its control characters, so that it fits into one log line."""
-    return repr(text[:_MOST_SHOWN])[1:-1]
+    return repr(text[:_MOST_SHOWN])[1:-1]  # repr escapes control characters

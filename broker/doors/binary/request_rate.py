@@ -1,7 +1,4 @@
-"""The limit on how many requests one binary connection sends per second.
-
-SEND, ACK, FLOW, redelivery, authentication and pings do not count.
-"""
+"""The limit on how many requests one binary connection sends per second."""
 
 from __future__ import annotations
 
@@ -19,10 +16,9 @@ _SECOND_S: Final = 1.0
 
 
 class RequestRate:
-    """Stops reading from a connection that has used up its rate within a second, until that second is over.
+    """Pauses reading from a connection that has used up its requests for the current second.
 
-    A refusal would break clients that open thousands of topics when they start. A pause costs only the client that
-    sends too many requests.
+    A refusal would break clients that open thousands of topics when they start.
     """
 
     def __init__(self, broker: BrokerPort, peer: Peer, call_later: Timer) -> None:
@@ -30,11 +26,11 @@ class RequestRate:
         self._limits = broker.connections
         self._peer = peer
         self._call_later = call_later
-        self._requests = 0  # of the current second, which began with the first of these requests
+        self._requests = 0  # requests since the current second began
         self._is_pausing = False
 
     def limited(self, handle: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Return a handler that also counts its event as a request; `handle` itself if there is no limit."""
+        """Return a handler that counts each event as a request. Without a limit, return `handle` itself."""
         if not self._rate:
             return handle
 

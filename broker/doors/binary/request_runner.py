@@ -1,4 +1,4 @@
-"""Run the slow requests of a binary connection as tasks, and count refused requests."""
+"""Run the slow requests of a binary connection as tasks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
-# Charged when a request arrives. Its task runs later, so without this charge one turn of the event loop could start a
-# thousand tasks.
+# A request is charged on arrival, because its task runs later. Without the charge, one turn of the event loop could
+# start a thousand tasks.
 REQUEST_NS: Final = 50_000
 
 
 class RequestRunner:
-    """Runs the requests of one peer. Bound to the event loop on which it is created."""
+    """Runs the requests of one peer on one event loop."""
 
     def __init__(self, peer: Peer, refused_requests: Counter[str], share: TimeShare) -> None:
-        """`refused_requests` counts the whole broker's refusals by kind. `share` is charged for the requests' time."""
+        """`refused_requests` counts the refusals of the whole broker."""
         self._peer = peer
         self._share = share
         self._refused_requests = refused_requests
@@ -41,17 +41,17 @@ class RequestRunner:
 
     @property
     def peer_text(self) -> str:
-        """The peer, for the log."""
+        """The peer as a text for the log."""
         return str(self._peer)
 
     async def room(self) -> None:
-        """Wait while too many answers wait for the peer, as `Peer.room` does."""
+        """Wait while too many answers wait for the peer."""
         await self._peer.room()
 
     def run(
         self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
     ) -> None:
-        """Run `work`, which answers the request `event`, as a task. If it fails, call `refuse` with an error."""
+        """Run `work` as a task. If the task fails, call `refuse` with an error."""
         self._peer.gate.request_begun()
         self._share.charge(REQUEST_NS)
         task = self._loop.create_task(self._run(event, work, refuse))
@@ -74,15 +74,15 @@ class RequestRunner:
             self._peer.gate.request_done()
 
     def refusal(self, request_id: int) -> Callable[[BrokerError], None]:
-        """Return a function that gets an error and answers this request with ERROR."""
+        """Return a function that answers this request with ERROR."""
         return lambda error: self._peer.engine.send_error(request_id, server_error(error), str(error))
 
     def count_refusal(self, event: events.Event, why: str) -> None:
-        """Count a refused request, and log the client if it keeps repeating the request."""
+        """Count a refused request, and log a client that repeats the request."""
         request = event.name if isinstance(event, events.Unsupported) else type(event).__name__
         self._refused_requests[request] += 1
         self._refusals.add(request, getattr(event, "topic", ""), why)
 
     def ended(self) -> None:
-        """Log the totals of repeated refusals, because the connection is gone. Running requests still finish."""
+        """Log the totals of repeated refusals. Running requests still finish."""
         self._refusals.ended()

@@ -40,7 +40,7 @@ _ACCESS_MODES: Final = {
 
 
 def definition_of(schema: Schema) -> SchemaDefinition:
-    """Convert a client's schema to the broker's form. Raises IncompatibleSchema for an unknown type."""
+    """Convert a client's schema. Raises IncompatibleSchema for an unknown type."""
     try:
         type_ = SchemaType(schema.type)
     except ValueError:
@@ -51,10 +51,7 @@ def definition_of(schema: Schema) -> SchemaDefinition:
 def producer_request(
     event: OpenProducer, *, on_ready: Callable[[], None], on_throttled: Callable[[bool], None]
 ) -> ProducerRequest:
-    """Convert PRODUCER.
-
-    Raises InvalidTopicName, NotAllowed for transactions, and IncompatibleSchema for an unknown schema type.
-    """
+    """Convert PRODUCER. Raises InvalidTopicName, IncompatibleSchema, or NotAllowed for transactions."""
     if event.in_transaction:
         raise NotAllowed("transactions are not available; open the producer without one")
     return ProducerRequest(
@@ -73,7 +70,7 @@ def producer_request(
 
 
 def subscribe_request(event: Subscribe) -> SubscribeRequest:
-    """Convert SUBSCRIBE. Raises InvalidTopicName, and IncompatibleSchema for an unknown schema type."""
+    """Convert SUBSCRIBE. Raises InvalidTopicName or IncompatibleSchema."""
     start = event.start
     return SubscribeRequest(
         topic=TopicName.parse(event.topic),

@@ -28,7 +28,7 @@ class SchemaAnswers:
         self._requests = requests
 
     def on_get_schema(self, event: events.GetSchema) -> None:
-        """Answer with the version of the schema that the client names, or else with the latest."""
+        """Answer with the schema version that the client names, or with the latest version."""
         self._requests.run(
             event,
             self._get_schema(event),
@@ -45,7 +45,7 @@ class SchemaAnswers:
         self._engine.send_schema(event.request_id, answer, version)
 
     def on_get_or_create_schema(self, event: events.GetOrCreateSchema) -> None:
-        """Store this schema if it is new, and answer with its version, which is b"" for the type NONE."""
+        """Store the schema if it is new, and answer with its version."""
         self._requests.run(
             event,
             self._get_or_create_schema(event),

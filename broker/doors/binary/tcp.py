@@ -1,4 +1,4 @@
-"""Pulsar's binary protocol on TCP (pulsar://host:6650), and with TLS (pulsar+ssl://host:6651)."""
+"""Pulsar's binary protocol on TCP, with and without TLS."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["TcpListener"]
 
 logger = logging.getLogger(__name__)
 
-HIGH_WATER_BYTES: Final = 1024 * 1024  # above this many unsent bytes, send nothing more to consumers
-LOW_WATER_BYTES: Final = 256 * 1024  # once no more than this is unsent, send to consumers again
-# The system closes a connection if bytes wait and the peer has taken none for this long. Pings may not detect such a
-# peer: while too many answers wait for it, the broker reads nothing from it, and would not see the reply to a ping.
+HIGH_WATER_BYTES: Final = 1024 * 1024  # deliveries stop above this many unsent bytes
+LOW_WATER_BYTES: Final = 256 * 1024  # deliveries resume at this many unsent bytes
+# The system closes a connection whose peer takes no waiting bytes for this long. Pings may not detect such a peer,
+# because the broker stops reading from a peer with too many waiting answers.
 TAKES_NOTHING_TIMEOUT_MS: Final = 60_000
-LINGER_S: Final = 5.0  # time for the peer to read the written bytes before the connection is aborted
+LINGER_S: Final = 5.0  # time for the peer to read the last bytes before an abort
 
 
 class _TcpLink:
@@ -36,7 +36,7 @@ class _TcpLink:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self.is_paused = False
-        self.is_stopping = False  # the broker is stopping: never resume reading
+        self.is_stopping = False
 
     def write(self, buffers: Sequence[bytes]) -> None:
         if not self._transport.is_closing():
@@ -66,7 +66,7 @@ class _TcpLink:
 
 
 class _TcpProtocol(asyncio.Protocol):
-    """One accepted connection. Passes its bytes to a BinaryConnection."""
+    """One accepted connection."""
 
     def __init__(self, listener: TcpListener, on_lost: Callable[[], None] | None = None) -> None:
         self._listener = listener
@@ -75,7 +75,7 @@ class _TcpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # the option exists only on Linux
             transport.get_extra_info("socket").setsockopt(
                 socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TAKES_NOTHING_TIMEOUT_MS
             )
@@ -110,12 +110,10 @@ class _TcpProtocol(asyncio.Protocol):
             self._on_lost()
 
     def pause_reading(self) -> None:
-        """Stop reading permanently, because the broker is stopping."""
         self._link.is_stopping = True
         self._link.pause_reading()
 
     def abort(self) -> None:
-        """Close at once and drop all unsent bytes."""
         self._link.abort()
 
 
@@ -132,21 +130,21 @@ class TcpListener:
 
     @property
     def port(self) -> int:
-        """The port that the listener is bound to without TLS. Raises RuntimeError before `start`."""
+        """The port that is bound without TLS. Raises RuntimeError before `start`."""
         if self._server is None:
             raise RuntimeError("the listener has not been started")
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def start(self, host: str, port: int) -> None:
-        """Start to listen without TLS. Raises OSError if the address is in use or not local."""
+        """Listen without TLS. Raises OSError if the address is in use or not local."""
         limits = self.broker.connections
         self._server = await listen(
             lambda: Arrival(limits, lambda place: _TcpProtocol(self, place.leave), self._refuse), host, port
         )
 
     async def start_tls(self, host: str, port: int, certificates: TlsCertificates) -> int:
-        """Start to listen with TLS, and return the port. Raises OSError if the address is in use or not local."""
+        """Listen with TLS, and return the port. Raises OSError if the address is in use or not local."""
         self._tls = TlsListener(
             lambda: _TcpProtocol(self),
             certificates,
@@ -173,9 +171,9 @@ class TcpListener:
             protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
-        """Stop accepting, then close every connection once its written bytes are sent.
+        """Stop accepting, and close every connection after its written bytes are sent.
 
-        Abort connections that are still open after `timeout_s`.
+        Connections that are still open after `timeout_s` are aborted.
         """
         self.stop_accepting()
         for protocol in list(self._protocols):

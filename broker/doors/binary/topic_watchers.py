@@ -1,4 +1,4 @@
-"""The topic lists that one binary connection watches, by the ids that the client chose."""
+"""The topic lists that one binary connection watches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class TopicWatchers:
         self._watchers: dict[int, _Watcher] = {}
 
     def on_watch(self, event: events.WatchTopicList) -> None:
-        """Watch a list. If a watcher has this id, replace it: clients repeat the command to check their lists."""
+        """Watch a topic list.
+
+        A watcher with the same id is replaced, because clients repeat the command to check their lists.
+        """
         known = self._watchers.pop(event.watcher_id, None)
         if known is not None:
             known.close()
@@ -65,49 +68,49 @@ class TopicWatchers:
         self._peer.engine.send_error(event.request_id, server_error(error), str(error))
 
     def on_close(self, event: events.CloseTopicWatcher) -> None:
-        """End a watcher. Also answer SUCCESS for an unknown id."""
+        """End a watcher. An unknown id also gets SUCCESS."""
         watcher = self._watchers.pop(event.watcher_id, None)
         if watcher is not None:
             watcher.close()
         self._peer.engine.send_success(event.request_id)
 
     def writable_again(self) -> None:
-        """Send the updates that waited, because the peer can receive bytes again."""
+        """Send the updates that waited for the peer."""
         for watcher in list(self._watchers.values()):
             watcher.tell()
 
     def lost(self) -> None:
-        """End every watcher, because the connection is gone."""
+        """End every watcher after the connection is lost."""
         watchers, self._watchers = self._watchers, {}
         for watcher in watchers.values():
             watcher.close()
 
 
 class _Watcher:
-    """One watched list. A peer that stops reading gets one update later instead of many."""
+    """One watched list. A peer that stops reading gets one combined update later."""
 
     def __init__(self, peer: Peer, watcher_id: int) -> None:
         self._peer = peer
         self._watcher_id = watcher_id
         self._list: TopicListPort | None = None
         self._is_closed = False
-        self._added: frozenset[str] = frozenset()  # not sent yet
+        # Changes that are not sent yet.
+        self._added: frozenset[str] = frozenset()
         self._removed: frozenset[str] = frozenset()
 
     def begin(self, found: TopicListPort, event: events.WatchTopicList) -> bool:
-        """Answer with the list as it is now. Return False, and send nothing, if the watcher is closed."""
+        """Answer with the current list. Return False without an answer if the watcher is closed."""
         if self._is_closed:
             found.detach()
             return False
         self._list = found
-        self._added = self._removed = frozenset()  # drop these changes: the answer includes them
+        self._added = self._removed = frozenset()  # the answer includes these changes
         self._peer.engine.send_watch_success(
             event.request_id, self._watcher_id, found.names, known_hash=event.topics_hash
         )
         return True
 
     def list_changed(self, added: frozenset[str], removed: frozenset[str]) -> None:
-        """Send the added and removed topics, or keep them until the peer reads."""
         self._added, self._removed = (
             (self._added - removed) | (added - self._removed),
             (self._removed - added) | (removed - self._added),
@@ -115,7 +118,6 @@ class _Watcher:
         self.tell()
 
     def tell(self) -> None:
-        """Send the update that waits, if there is one and the peer is writable."""
         if self._list is None or not (self._added or self._removed) or not self._peer.is_writable():
             return
         self._peer.engine.send_watch_update(
@@ -125,7 +127,6 @@ class _Watcher:
         self._peer.written()
 
     def close(self) -> None:
-        """End the watch. Safe to repeat."""
         self._is_closed = True
         if self._list is not None:
             self._list.detach()

@@ -1,6 +1,6 @@
-"""The ASGI application of the broker's process: WebSockets, long-poll pull, the admin API, metrics and health checks.
+"""The ASGI application of the broker's process.
 
-It does not use Django's handler, so a message passes through no ORM and no Django middleware.
+Messages do not pass through Django's handler or middleware.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _ADMIN: Final = ("/admin/", "/lookup/", "/topics/")
 
 
 def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | None = None) -> Application:
-    """Return an application that checks host and origin, then routes by protocol and path.
+    """Return an application that checks host and origin, and then routes by protocol and path.
 
-    WebSockets need `DaphneServer`, which puts their transport into the scope. `admin` serves /admin/, /lookup/ and
-    /topics/. Without `admin`, those paths answer 404.
+    WebSockets need `DaphneServer`, which puts the transport into the scope. Without `admin`, the admin paths answer
+    404.
     """
     pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
 

@@ -1,4 +1,4 @@
-"""Add the WWW-Authenticate header, which names the ways to prove an identity, to answers with status 401."""
+"""Add the WWW-Authenticate header to answers with status 401."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Challenge"]
 
 
 class Challenge(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Adds WWW-Authenticate to each answer with status 401, for requests and for WebSocket handshakes."""
+    """Adds WWW-Authenticate to answers with status 401, also for WebSocket handshakes."""
 
     def __init__(self, inner: Application, *, fields: Sequence[tuple[bytes, bytes]]) -> None:
         super().__init__(inner)

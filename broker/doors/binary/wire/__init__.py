@@ -1,1 +1,1 @@
-"""The broker's end of Pulsar's binary protocol. It turns bytes into events, and answers into bytes, without any I/O."""
+"""The broker's end of Pulsar's binary protocol, without I/O."""

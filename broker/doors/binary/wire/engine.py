@@ -1,9 +1,6 @@
 """The broker's end of Pulsar's binary protocol, without I/O.
 
-The engine turns received bytes into events, and answers into bytes to send. It serves both TCP and binary WebSocket
-messages, because only the order of the bytes matters and not where they are cut.
-
-The file is long because each answer of the protocol has its method here. Most methods only add one frame to the output.
+The engine turns received bytes into events, and answers into bytes. Received bytes may be cut anywhere.
 """
 
 from __future__ import annotations
@@ -37,18 +34,19 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 __all__ = ["ServerEngine"]
 
-_EVERY_COMMAND: Final = 1 << 62  # more commands than any piece has
-_LONG_COMMAND_BYTES: Final = 1024  # longer commands may have many ids
-_BYTES_LIKE_A_COMMAND: Final = 128  # a command of this many bytes counts as two short ones
-_IDS_LIKE_A_COMMAND: Final = 8  # this many ids of a slice count as one short command
+_EVERY_COMMAND: Final = 1 << 62
+_LONG_COMMAND_BYTES: Final = 1024
+_BYTES_LIKE_A_COMMAND: Final = 128  # command bytes that count as one more command
+_IDS_LIKE_A_COMMAND: Final = 8  # ids of a slice that count as one command
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
-# Version texts of clients that know REACHED_END_OF_TOPIC begin like this. Others close the connection on it.
+# Clients whose version text begins like this know REACHED_END_OF_TOPIC. All other clients close the connection on the
+# command.
 _END_OF_TOPIC_CLIENTS: Final = (
     "Pulsar-Java",
     "Vela-",
 )
-_END_OF_TOPIC_VERSION: Final = 9  # older clients do not know REACHED_END_OF_TOPIC
+_END_OF_TOPIC_VERSION: Final = 9
 
 
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
@@ -58,26 +56,25 @@ _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
     ConnectionState.CONNECTED: _EVERY_TYPE - {BaseCommand.CONNECT},
     ConnectionState.FAILED: frozenset(),
 }
-"""The command types that each state accepts."""
 
 
 class ServerEngine:
     """The protocol state of one connection.
 
-    The owner passes received bytes to `receive` and handles the events in order. It calls a `send_*` method for each
-    answer and writes the bytes that `data_to_send` returns. After a RemoteProtocolError it handles the error's
-    `events`, writes, and closes. Until `send_connected`, `receive` accepts only CONNECT, and then AUTH_RESPONSE.
+    The owner passes received bytes to `receive`, handles the events in order, and writes the bytes of `data_to_send`.
+    After a RemoteProtocolError, the owner handles the error's `events`, writes, and closes. Before `send_connected`, a
+    client may send only CONNECT and AUTH_RESPONSE.
     """
 
     def __init__(self, *, server_version: str, max_message_bytes: int) -> None:
         self._server_version = server_version
         self._max_message_bytes = max_message_bytes
-        # A client closes its connection on a longer frame, reconnects and asks again.
+        # A client that gets a longer frame closes its connection, reconnects and asks again.
         self._longest_answer_bytes = max_message_bytes + FRAME_PADDING_BYTES
         self._decoder = FrameDecoder(max_message_bytes + FRAME_PADDING_BYTES)
-        self._frames: deque[Frame] = deque()  # cut but not decoded yet
+        self._frames: deque[Frame] = deque()
         self._slices: Iterator[Event] | None = None  # the rest of a long command
-        self._failure: RemoteProtocolError | None = None  # raised once everything before it is decoded
+        self._failure: RemoteProtocolError | None = None  # raised after the earlier commands are decoded
         self._state = ConnectionState.START
         self._accepts = _ACCEPTS[ConnectionState.START]
         self._out: list[bytes] = []
@@ -94,7 +91,7 @@ class ServerEngine:
 
     @property
     def has_more(self) -> bool:
-        """Whether `receive` stopped at its limit `most`, and has bytes left to decode."""
+        """Whether `receive` stopped at its limit and must be called again."""
         return self._is_decoding or self._decoder.has_uncut
 
     @property
@@ -102,13 +99,13 @@ class ServerEngine:
         return bool(self._frames) or self._slices is not None
 
     def receive(self, data: bytes | bytearray | memoryview, *, most: int = _EVERY_COMMAND) -> list[Event]:
-        """Decode bytes from the peer and return the events of the commands that they complete, in order.
+        """Decode bytes from the peer and return the events of complete commands.
 
-        Decodes at most `most` short commands; a longer command counts as several. If `has_more` is then True, call this
-        method again, with new bytes or with none.
+        Decodes at most `most` short commands. A longer command counts as several. While `has_more` is True, call this
+        method again, with or without new bytes.
 
-        Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) and enters state
-        FAILED. The error's `events` are those before the violation. Raises LocalProtocolError in state FAILED.
+        Raises RemoteProtocolError after a violation and enters state FAILED. The error's `events` precede the
+        violation. Raises LocalProtocolError in state FAILED.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
@@ -126,7 +123,7 @@ class ServerEngine:
         return events
 
     def drop_input(self) -> None:
-        """Free the bytes that were received but not decoded. Do not call `receive` after this."""
+        """Free the bytes that are not decoded yet. Do not call `receive` afterwards."""
         self._frames.clear()
         self._slices = None
         self._decoder = FrameDecoder(self._max_message_bytes + FRAME_PADDING_BYTES)
@@ -150,7 +147,6 @@ class ServerEngine:
                 return
 
     def _take_slice(self, slices: Iterator[Event], events: list[Event]) -> int:
-        """Add the next slice of a long command. Return how many commands it counts for."""
         event = next(slices, None)
         if event is None:
             self._slices = None
@@ -187,14 +183,14 @@ class ServerEngine:
         self._accepts = _ACCEPTS[state]
 
     def data_to_send(self) -> list[bytes]:
-        """Return the buffers to write now, in order, and forget them. Entries are not copied."""
+        """Return the buffers to write, and forget them. Entries are not copied."""
         out, self._out = self._out, []
         self._out_bytes = 0
         return out
 
     @property
     def pending_bytes(self) -> int:
-        """Return how many bytes `data_to_send` would return."""
+        """Number of bytes that `data_to_send` would return."""
         return self._out_bytes
 
     def _write(self, data: bytes) -> None:
@@ -202,7 +198,7 @@ class ServerEngine:
         self._out_bytes += len(data)
 
     def send_connected(self) -> None:
-        """Send CONNECTED, which admits the client. Raises LocalProtocolError unless a CONNECT waits for its answer."""
+        """Send CONNECTED. Raises LocalProtocolError unless a CONNECT waits for an answer."""
         if self._state is not ConnectionState.CONNECTING:
             raise LocalProtocolError(f"no CONNECT waits for an answer in state {self._state.value!r}")
         self._enter(ConnectionState.CONNECTED)
@@ -215,12 +211,12 @@ class ServerEngine:
         )
 
     def refuse_connection(self, code: ServerError, message: str) -> None:
-        """Send an ERROR that answers no request, and enter state FAILED. The owner then writes and closes."""
+        """Send ERROR and enter state FAILED. The owner then writes and closes."""
         self._enter(ConnectionState.FAILED)
         self._write(answers.error(NO_REQUEST, code, message))
 
     def send_auth_challenge(self, method: str, challenge: bytes) -> None:
-        """Send AUTH_CHALLENGE. The client answers with an `AuthResponse`."""
+        """Send AUTH_CHALLENGE."""
         self._write(
             answers.auth_challenge(
                 server_version=self._server_version,
@@ -231,11 +227,11 @@ class ServerEngine:
         )
 
     def send_ping(self) -> None:
-        """Send PING, which asks whether the peer is alive."""
+        """Send PING."""
         self._write(commands.ping())
 
     def send_pong(self) -> None:
-        """Send PONG, the answer to PING."""
+        """Send PONG."""
         self._write(commands.pong())
 
     def send_success(self, request_id: int) -> None:
@@ -243,11 +239,11 @@ class ServerEngine:
         self._write(answers.success(request_id))
 
     def send_error(self, request_id: int, code: ServerError, message: str) -> None:
-        """Send ERROR, which refuses a request."""
+        """Send ERROR."""
         self._write(answers.error(request_id, code, message))
 
     def send_unsupported(self, event: Unsupported, message: str) -> None:
-        """Refuse a command with ERROR (NotAllowedError). Send nothing if the client waits for no answer."""
+        """Refuse a command, unless the client waits for no answer."""
         if event.request_id is None:
             return
         self._write(answers.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
@@ -263,7 +259,7 @@ class ServerEngine:
     def send_schema_refused(
         self, request_id: int, code: ServerError, message: str, *, creating: bool
     ) -> None:
-        """Refuse GET_OR_CREATE_SCHEMA (if `creating`) or GET_SCHEMA."""
+        """Refuse GET_OR_CREATE_SCHEMA if `creating`, or else GET_SCHEMA."""
         self._write(answers.schema_refused(request_id, code, message, creating=creating))
 
     def send_partition_metadata(self, request_id: int, partitions: int) -> None:
@@ -282,9 +278,9 @@ class ServerEngine:
         url_tls: str | None = None,
         proxy_through_service_url: bool = True,
     ) -> None:
-        """Send LOOKUP_RESPONSE: the topic is served at `url` (pulsar://host:port), and with TLS at `url_tls`.
+        """Send LOOKUP_RESPONSE.
 
-        If `proxy_through_service_url`, the client connects to its own service URL and names this address in CONNECT.
+        With `proxy_through_service_url`, the client connects to its own service URL and names `url` in CONNECT.
         """
         self._write(
             answers.lookup_response(
@@ -301,8 +297,8 @@ class ServerEngine:
     ) -> None:
         """Send GET_TOPICS_OF_NAMESPACE_RESPONSE.
 
-        `is_filtered` says that the client's pattern was applied. `known_hash` is the hash of the client's own list.
-        Raises AnswerTooLarge, and sends nothing, if the list does not fit into a frame.
+        `is_filtered` says that the client's pattern was applied. Raises AnswerTooLarge, and sends nothing, if the list
+        does not fit into a frame.
         """
         self._write_list(
             answers.topics_of_namespace(request_id, topics, is_filtered=is_filtered, known_hash=known_hash),
@@ -312,7 +308,7 @@ class ServerEngine:
     def send_watch_success(
         self, request_id: int, watcher_id: int, names: frozenset[str], *, known_hash: str | None
     ) -> None:
-        """Send WATCH_TOPIC_LIST_SUCCESS. `known_hash` is the hash of the list that the client has.
+        """Send WATCH_TOPIC_LIST_SUCCESS.
 
         Raises AnswerTooLarge, and sends nothing, if the list does not fit into a frame.
         """
@@ -332,15 +328,14 @@ class ServerEngine:
     def send_watch_update(
         self, watcher_id: int, *, added: frozenset[str], removed: frozenset[str], names: frozenset[str]
     ) -> None:
-        """Send WATCH_TOPIC_UPDATE, or several if one frame is too small. `names` is the whole list after the change."""
+        """Send one or more WATCH_TOPIC_UPDATEs. `names` is the whole list after the change."""
         frame = answers.watch_update(watcher_id, added=added, removed=removed, topics=names)
         if len(frame) <= self._longest_answer_bytes or len(added) + len(removed) < 2:
             self._write(frame)
             return
         added_first, removed_first = _half(added), _half(removed)
         added_later, removed_later = added - added_first, removed - removed_first
-        # Each update has the hash of the list that the client then has, because the connection may be lost before the
-        # next update.
+        # The first update's hash must match the client's list, because the second update may be lost.
         between = (names - added_later) | removed_later
         self.send_watch_update(watcher_id, added=added_first, removed=removed_first, names=between)
         self.send_watch_update(watcher_id, added=added_later, removed=removed_later, names=names)
@@ -355,7 +350,7 @@ class ServerEngine:
         topic_epoch: int | None = None,
         ready: bool = True,
     ) -> None:
-        """Send PRODUCER_SUCCESS. After one with `ready` False, send another once the producer has exclusive access."""
+        """Send PRODUCER_SUCCESS. If `ready` is False, a second answer must follow."""
         self._write(
             answers.producer_success(
                 request_id,
@@ -374,19 +369,16 @@ class ServerEngine:
         self._out_bytes += sum(map(len, frames))
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
-        """Send SEND_ERROR, which refuses one send.
-
-        The C++ client closes the connection when it gets any code but CHECKSUM_ERROR.
-        """
+        """Send SEND_ERROR. The C++ client closes the connection on any code but CHECKSUM_ERROR."""
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:
-        """Send CLOSE_PRODUCER. Raises LocalProtocolError if the client is too old; then close its connection."""
+        """Send CLOSE_PRODUCER. Raises LocalProtocolError if the client is too old."""
         self._require_close_version()
         self._write(commands.close_producer(producer_id, request_id=NO_REQUEST))
 
     def send_close_consumer(self, consumer_id: int) -> None:
-        """Send CLOSE_CONSUMER. Raises LocalProtocolError if the client is too old; then close its connection."""
+        """Send CLOSE_CONSUMER. Raises LocalProtocolError if the client is too old."""
         self._require_close_version()
         self._write(commands.close_consumer(consumer_id, request_id=NO_REQUEST))
 
@@ -431,15 +423,12 @@ class ServerEngine:
         self._write(answers.last_message_id(request_id, last=last, mark_delete=mark_delete))
 
     def send_active_consumer_change(self, consumer_id: int, *, is_active: bool) -> None:
-        """Send ACTIVE_CONSUMER_CHANGE, but not to clients that do not know it."""
+        """Send ACTIVE_CONSUMER_CHANGE if the client knows the command."""
         if self.protocol_version >= _ACTIVE_CHANGE_VERSION:
             self._write(answers.active_consumer_change(consumer_id, is_active=is_active))
 
     def send_reached_end_of_topic(self, consumer_id: int) -> None:
-        """Send REACHED_END_OF_TOPIC, but only to Java's and Vela's clients.
-
-        Other clients close the connection when they get this command.
-        """
+        """Send REACHED_END_OF_TOPIC if the client knows the command."""
         if (
             self.client_version.startswith(_END_OF_TOPIC_CLIENTS)
             and self.protocol_version >= _END_OF_TOPIC_VERSION

@@ -1,8 +1,7 @@
-"""The events that `ServerEngine.receive` returns: a class for each command that Vela serves, and `Unsupported`.
+"""The events that `ServerEngine.receive` returns.
 
-Entry ids and sequence ids are signed 64-bit numbers: -1 is sent as 2^64-1. The client chooses producer, consumer and
-request ids; they are unsigned. The frequent events are named tuples, because a frozen dataclass takes three times as
-long to create (0.85 µs, not 0.25 µs, for seven fields).
+Entry ids and sequence ids are signed, and the wire carries them as unsigned numbers. Frequent events are named tuples,
+because creating a frozen dataclass takes three times as long.
 """
 
 from __future__ import annotations
@@ -46,15 +45,15 @@ __all__ = [
 
 
 class Send(NamedTuple):
-    """SEND: one entry to store."""
+    """The SEND command, which stores one entry."""
 
     producer_id: int
-    sequence_id: int  # the receipt must repeat it exactly
-    highest_sequence_id: int | None  # None if the SEND has none
-    messages: int  # the command's count; the entry's metadata overrides it
+    sequence_id: int  # the receipt must repeat this id
+    highest_sequence_id: int | None
+    messages: int  # the entry's metadata overrides this count
     is_chunk: bool
     in_transaction: bool
-    entry_block: bytes  # everything after the command, with or without a checksum: see `with_checksum`
+    entry_block: bytes  # everything after the command, with or without a checksum
 
 
 class AckId(NamedTuple):
@@ -62,54 +61,56 @@ class AckId(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    ack_set: int | None  # bit i is set if message i stays unacked; None or 0 = ack the whole entry
+    # Bit i is set if message i stays unacked. None or 0 acks the whole entry.
+    ack_set: int | None
 
 
 class Ack(NamedTuple):
-    """ACK."""
+    """The ACK command."""
 
     consumer_id: int
     cumulative: bool
     ids: Sequence[AckId]
-    validation_error: ValidationError | None  # why the client discarded the messages that it acks
-    request_id: int | None  # None = no answer is wanted, or a later event of the same ACK has the id
+    validation_error: ValidationError | None  # why the client discarded the messages
+    request_id: int | None  # set in the last event of an ACK if the client wants an answer
     in_transaction: bool
 
 
 class Flow(NamedTuple):
-    """FLOW: the consumer accepts `permits` more messages."""
+    """The FLOW command, which grants permits."""
 
     consumer_id: int
-    permits: int  # messages, not entries; the handler checks that it is above 0
+    permits: int  # messages, not entries
 
 
 class Redeliver(NamedTuple):
-    """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
+    """The REDELIVER_UNACKNOWLEDGED_MESSAGES command."""
 
     consumer_id: int
-    positions: Sequence[tuple[int, int]]  # (ledger, entry); empty = everything pending at the consumer
-    epoch: int | None  # Java's consumer epoch; None if not sent
-    is_rest: bool = False  # an earlier event has the first positions of the same command
+    # Ledger and entry ids. An empty sequence means everything pending at the consumer.
+    positions: Sequence[tuple[int, int]]
+    epoch: int | None  # consumer epoch of Java's client
+    is_rest: bool = False  # an earlier event has the first positions of this command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connect:
-    """CONNECT: the first command. Answer with `send_connected`, or call `refuse_connection` and close."""
+    """The CONNECT command. Answer with `send_connected`, or call `refuse_connection` and close."""
 
     client_version: str
-    protocol_version: int  # the highest version that the client knows
+    protocol_version: int
     auth_method: str | None
     auth_data: bytes | None
-    proxy_to_broker_url: str | None  # the host:port to which a proxy should connect; a broker ignores it
+    proxy_to_broker_url: str | None  # only a proxy uses this address
     supports_auth_refresh: bool
-    original_role: str = ""  # the role of the client for which a proxy connects; "" = none given
+    original_role: str = ""  # role of the client behind a proxy
     original_method: str | None = None
-    original_data: bytes = b""  # the credentials of the client for which a proxy connects
+    original_data: bytes = b""  # credentials of the client behind a proxy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthResponse:
-    """AUTH_RESPONSE to a challenge."""
+    """The AUTH_RESPONSE command, which answers a challenge."""
 
     auth_method: str | None
     auth_data: bytes | None
@@ -117,17 +118,17 @@ class AuthResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ping:
-    """PING: answer with `send_pong` at once."""
+    """The PING command. Answer with `send_pong` at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pong:
-    """PONG: the peer is alive."""
+    """The PONG command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """PARTITIONED_METADATA: how many partitions does the topic have?"""
+    """The PARTITIONED_METADATA command, which asks for the number of partitions."""
 
     topic: str
     request_id: int
@@ -136,7 +137,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """LOOKUP: which broker serves the topic?"""
+    """The LOOKUP command, which asks for the broker of a topic."""
 
     topic: str
     request_id: int
@@ -146,28 +147,28 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetTopicsOfNamespace:
-    """GET_TOPICS_OF_NAMESPACE."""
+    """The GET_TOPICS_OF_NAMESPACE command."""
 
     request_id: int
     namespace: str  # "tenant/namespace"
     mode: TopicsMode
-    pattern: str | None  # the broker may filter by it; clients filter in any case
-    topics_hash: str | None  # the hash of the list that the client has
+    pattern: str | None  # clients filter in any case
+    topics_hash: str | None  # hash of the client's list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenProducer:
-    """PRODUCER."""
+    """The PRODUCER command."""
 
     topic: str
     producer_id: int
     request_id: int
-    producer_name: str | None  # None = the broker chooses one
-    user_provided_name: bool  # False: the broker chooses the name now, or chose it earlier
+    producer_name: str | None
+    user_provided_name: bool  # False if the client did not choose the name
     encrypted: bool
     properties: Mapping[str, str]
     schema: Schema | None
-    epoch: int  # the client raises it each time this producer reconnects
+    epoch: int  # rises with each reconnect of the producer
     access_mode: AccessMode
     topic_epoch: int | None
     initial_subscription: str | None
@@ -176,7 +177,7 @@ class OpenProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseProducer:
-    """CLOSE_PRODUCER."""
+    """The CLOSE_PRODUCER command."""
 
     producer_id: int
     request_id: int
@@ -184,55 +185,57 @@ class CloseProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribe:
-    """SUBSCRIBE."""
+    """The SUBSCRIBE command."""
 
     topic: str
     subscription: str
     type: SubType
     consumer_id: int
     request_id: int
-    consumer_name: str  # "" if the client gave none
+    consumer_name: str
     priority: int  # 0 is served first
     durable: bool
-    start: MessageId | None  # non-durable only: the first entry to send, or EARLIEST/LATEST; None = LATEST
-    start_ack_set: int | None  # the ack set of `start`; None = all its messages
+    # First entry to send to a non-durable subscription. None means LATEST.
+    start: MessageId | None
+    start_ack_set: int | None  # None for all messages of `start`
     initial_position: InitialPosition
-    rollback_s: int  # > 0: a new subscription starts this many seconds back
+    rollback_s: int  # a new subscription starts this many seconds back
     create_topic: bool
     read_compacted: bool
     replicate_state: bool
     properties: Mapping[str, str]
     subscription_properties: Mapping[str, str]
     schema: Schema | None
-    key_shared_sticky: bool  # Key_Shared with ranges that the client chose
-    key_shared_ranges: Sequence[tuple[int, int]]  # first and last hash slot of each
+    key_shared_sticky: bool
+    key_shared_ranges: Sequence[tuple[int, int]]  # first and last hash slot of each range
     key_shared_out_of_order: bool
-    epoch: int | None  # Java's consumer epoch
+    epoch: int | None  # consumer epoch of Java's client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsubscribe:
-    """UNSUBSCRIBE."""
+    """The UNSUBSCRIBE command."""
 
     consumer_id: int
     request_id: int
-    force: bool  # delete the subscription even while other consumers are attached
+    force: bool  # delete the subscription even if other consumers are attached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seek:
-    """SEEK: by id or by time. The handler refuses a SEEK with neither or both."""
+    """The SEEK command, by id or by time."""
 
     consumer_id: int
     request_id: int
     message_id: MessageId | None
-    ack_set: int | None  # of `message_id`: bit i is set if message i is to be delivered; None = all
+    # Bit i is set if message i of the entry is to be delivered. None delivers all messages.
+    ack_set: int | None
     publish_time_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseConsumer:
-    """CLOSE_CONSUMER."""
+    """The CLOSE_CONSUMER command."""
 
     consumer_id: int
     request_id: int
@@ -240,7 +243,7 @@ class CloseConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetLastMessageId:
-    """GET_LAST_MESSAGE_ID."""
+    """The GET_LAST_MESSAGE_ID command."""
 
     consumer_id: int
     request_id: int
@@ -248,7 +251,7 @@ class GetLastMessageId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStats:
-    """CONSUMER_STATS."""
+    """The CONSUMER_STATS command."""
 
     consumer_id: int
     request_id: int
@@ -256,16 +259,16 @@ class ConsumerStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetSchema:
-    """GET_SCHEMA."""
+    """The GET_SCHEMA command."""
 
     topic: str
     request_id: int
-    version: bytes | None  # eight bytes as the broker sent them; None = the latest
+    version: bytes | None  # eight bytes, or None for the latest version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetOrCreateSchema:
-    """GET_OR_CREATE_SCHEMA: return this schema's version; store the schema if it is new and allowed."""
+    """The GET_OR_CREATE_SCHEMA command."""
 
     topic: str
     request_id: int
@@ -274,18 +277,18 @@ class GetOrCreateSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTopicList:
-    """WATCH_TOPIC_LIST: which topics does the pattern choose, now and later?"""
+    """The WATCH_TOPIC_LIST command."""
 
     request_id: int
     watcher_id: int
     namespace: str  # "tenant/namespace"
     pattern: str
-    topics_hash: str | None  # the hash of the list that the client has
+    topics_hash: str | None  # hash of the client's list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseTopicWatcher:
-    """WATCH_TOPIC_LIST_CLOSE."""
+    """The WATCH_TOPIC_LIST_CLOSE command."""
 
     request_id: int
     watcher_id: int
@@ -293,11 +296,11 @@ class CloseTopicWatcher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsupported:
-    """A command of the protocol that Vela does not serve. Answer with `send_unsupported`."""
+    """A command that Vela does not serve. Answer with `send_unsupported`."""
 
-    name: str  # the command's name, for example "NEW_TXN"
+    name: str
     reason: str
-    request_id: int | None  # None = the client waits for no answer
+    request_id: int | None  # None if the client waits for no answer
 
 
 Event = (

@@ -1,10 +1,4 @@
-"""Builders for the commands that only the broker sends.
-
-Most functions return the bytes of one frame. `message_head` returns only the bytes in front of an entry.
-`send_receipts` returns one frame for each receipt. `topics_hash` returns the text of one field.
-
-Entry ids and sequence ids may be negative: -1 is sent as 2^64-1.
-"""
+"""Builders for the commands that only the broker sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builders for CONNECTED, AUTH_CHALLENGE and the generic answers SUCCESS and ERROR."""
+"""Builders for CONNECTED, AUTH_CHALLENGE, SUCCESS and ERROR."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["auth_challenge", "connected", "error", "success"]
 
 
 def connected(*, server_version: str, protocol_version: int, max_message_bytes: int) -> bytes:
-    """Build CONNECTED, the answer to CONNECT."""
+    """Build CONNECTED."""
     body = pb.CommandConnected(
         server_version=server_version,
         protocol_version=protocol_version,
@@ -29,7 +29,7 @@ def connected(*, server_version: str, protocol_version: int, max_message_bytes: 
 def auth_challenge(
     *, server_version: str, protocol_version: int, auth_method: str, challenge: bytes
 ) -> bytes:
-    """Build AUTH_CHALLENGE, which asks for new credentials."""
+    """Build AUTH_CHALLENGE."""
     body = pb.CommandAuthChallenge(
         server_version=server_version,
         protocol_version=protocol_version,
@@ -39,7 +39,7 @@ def auth_challenge(
 
 
 def success(request_id: int) -> bytes:
-    """Build SUCCESS, the answer to a request that asks for no data."""
+    """Build SUCCESS."""
     body = pb.CommandSuccess(request_id=request_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.SUCCESS, success=body))
 

@@ -1,4 +1,4 @@
-"""Builders for answers and notices to consumers. Deliveries are in `delivery`."""
+"""Builders for answers and notices to consumers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPE_NAMES: Final = {
 def ack_response(
     consumer_id: int, *, request_id: int, code: ServerError | None = None, message: str | None = None
 ) -> bytes:
-    """Build ACK_RESPONSE. `code` is None if the ack was applied."""
+    """Build ACK_RESPONSE."""
     body = pb.CommandAckResponse(
         consumer_id=consumer_id,
         request_id=request_id,
@@ -41,7 +41,7 @@ def ack_response(
 
 
 def last_message_id(request_id: int, *, last: MessageId, mark_delete: MessageId) -> bytes:
-    """Build GET_LAST_MESSAGE_ID_RESPONSE. Clients compare both ids to see whether a message is available."""
+    """Build GET_LAST_MESSAGE_ID_RESPONSE. Clients compare the two ids to see whether a message is available."""
     body = pb.CommandGetLastMessageIdResponse(
         request_id=request_id,
         last_message_id=id_data(last),
@@ -52,13 +52,13 @@ def last_message_id(request_id: int, *, last: MessageId, mark_delete: MessageId)
 
 
 def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
-    """Build ACTIVE_CONSUMER_CHANGE, which says whether this Failover consumer is active."""
+    """Build ACTIVE_CONSUMER_CHANGE for a Failover consumer."""
     body = pb.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=is_active)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=body))
 
 
 def reached_end_of_topic(consumer_id: int) -> bytes:
-    """Build REACHED_END_OF_TOPIC. Only Java's and Vela's clients know the command; others close their connection."""
+    """Build REACHED_END_OF_TOPIC."""
     body = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.REACHED_END_OF_TOPIC, reachedEndOfTopic=body))
 
@@ -79,7 +79,7 @@ def consumer_stats_response(
     redeliver_rate: float,
     ack_rate: float,
 ) -> bytes:
-    """Build CONSUMER_STATS_RESPONSE. Rates are per second; `connected_since` is ISO 8601."""
+    """Build CONSUMER_STATS_RESPONSE. `connected_since` is an ISO 8601 time."""
     body = pb.CommandConsumerStatsResponse(
         request_id=request_id,
         consumerName=consumer_name,

@@ -1,6 +1,6 @@
-"""Builds the head of MESSAGE, which is sent in front of the entry's own bytes.
+"""Build the head of MESSAGE, which precedes the bytes of an entry.
 
-MESSAGE is a very frequent frame, so this code encodes it by hand, without the protobuf library.
+MESSAGE is a very frequent command, so this code encodes it by hand, without protobuf.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from vela.wire import varint
 __all__ = ["message_head"]
 
 _SIZES: Final = struct.Struct(">II")
-_ONE_BYTE: Final = 0x80  # a varint below this takes one byte
+_ONE_BYTE: Final = 0x80  # smaller varints take one byte
 
 
 def message_head(
@@ -27,10 +27,10 @@ def message_head(
     entry_bytes: int,
     epoch: int | None = None,
 ) -> bytes:
-    """Build the sizes and the command of a frame whose entry has `entry_bytes` bytes.
+    """Build the sizes and the command in front of an entry of `entry_bytes` bytes.
 
-    `partition` is -1 if the topic is not a partition. `ack_set` is None if all messages of the entry are unacked.
-    `epoch` is None, and is not sent, if the client never sent an epoch.
+    `partition` is -1 if the topic is not a partition. `ack_set` is None if all messages are unacked. `epoch` is None if
+    the client never sent an epoch.
     """
     encode = varint.encode
     where = b"\x08%b\x10%b" % (encode(ledger_id), encode(entry_id))
@@ -44,7 +44,7 @@ def message_head(
     if epoch is not None:
         body += b"\x28" + encode(epoch)
     size = len(body)
-    # 08 09 is type = MESSAGE, and 4a begins field 9.
+    # The bytes 08 09 are the type MESSAGE. The byte 4a begins field 9.
     if size < _ONE_BYTE:
         return b"%b\x08\x09\x4a%c%b" % (_SIZES.pack(size + 8 + entry_bytes, size + 4), size, body)
     command = b"\x08\x09\x4a" + encode(size) + body

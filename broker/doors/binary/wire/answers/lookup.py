@@ -1,6 +1,6 @@
-"""Builders for answers about topics: partition metadata, lookup, topics of a namespace and their changes.
+"""Builders for answers about topics.
 
-The field `response` is set in every command that has it, because clients treat its absence as a failure.
+A field `response` is always set, because clients treat its absence as a failure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def partition_metadata_response(request_id: int, partitions: int) -> bytes:
-    """Build PARTITIONED_METADATA_RESPONSE. `partitions` is 0 if the topic is not partitioned."""
+    """Build PARTITIONED_METADATA_RESPONSE."""
     body = pb.CommandPartitionedTopicMetadataResponse(
         request_id=request_id,
         partitions=partitions,
@@ -59,7 +59,7 @@ def lookup_response(
     proxy_through_service_url: bool,
     redirect: bool = False,
 ) -> bytes:
-    """Build LOOKUP_RESPONSE. With `redirect`, the client repeats LOOKUP at `url`, or with TLS at `url_tls`."""
+    """Build LOOKUP_RESPONSE. With `redirect`, the client repeats LOOKUP at the given URL."""
     answer = pb.CommandLookupTopicResponse
     body = answer(
         request_id=request_id,
@@ -86,7 +86,7 @@ def lookup_failed(request_id: int, code: ServerError, message: str) -> bytes:
 def topics_of_namespace(
     request_id: int, topics: Sequence[str], *, is_filtered: bool, known_hash: str | None = None
 ) -> bytes:
-    """Build GET_TOPICS_OF_NAMESPACE_RESPONSE, without the list if `known_hash` is the hash of `topics`.
+    """Build GET_TOPICS_OF_NAMESPACE_RESPONSE. Leave out the list if `known_hash` is its hash.
 
     `is_filtered` says that the client's pattern was applied.
     """
@@ -106,7 +106,7 @@ def topics_of_namespace(
 def watch_success(
     request_id: int, watcher_id: int, topics: frozenset[str], *, known_hash: str | None
 ) -> bytes:
-    """Build WATCH_TOPIC_LIST_SUCCESS, without the list if `known_hash` is the hash of `topics`."""
+    """Build WATCH_TOPIC_LIST_SUCCESS. Leave out the list if `known_hash` is its hash."""
     current = topics_hash(topics)
     body = pb.CommandWatchTopicListSuccess(
         request_id=request_id,

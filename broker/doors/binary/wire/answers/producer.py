@@ -1,4 +1,4 @@
-"""Builders for answers to producers: PRODUCER_SUCCESS, SEND_RECEIPT and SEND_ERROR."""
+"""Builders for PRODUCER_SUCCESS, SEND_RECEIPT and SEND_ERROR."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vela.wire.varint import UINT64_MASK
 __all__ = ["ReceiptFields", "producer_success", "send_error", "send_receipts"]
 
 ReceiptFields = tuple[int, int, int, int, int]
-"""Sequence id, highest sequence id (0 = none), ledger, entry, and the entry's size in bytes, which is not sent."""
+"""Sequence id, highest sequence id or 0, ledger, entry, and size in bytes. The size is not sent."""
 
 
 def producer_success(
@@ -25,10 +25,7 @@ def producer_success(
     topic_epoch: int | None = None,
     ready: bool = True,
 ) -> bytes:
-    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if the broker knows no id that was stored under this name.
-
-    `ready` is False while the producer waits for exclusive access.
-    """
+    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if the broker knows no stored id."""
     body = pb.CommandProducerSuccess(
         request_id=request_id,
         producer_name=name,
@@ -41,9 +38,9 @@ def producer_success(
 
 
 def send_receipts(producer_id: int, receipts: Iterable[ReceiptFields]) -> list[bytes]:
-    """Build a SEND_RECEIPT for each receipt, without protobuf. The sequence ids must be exactly those of the SENDs.
+    """Build a SEND_RECEIPT for each receipt.
 
-    Ledger and entry are -1 if the message was a duplicate and was not stored again.
+    The sequence ids must equal the ids of the SENDs. Ledger and entry are -1 for a duplicate.
     """
     encode = varint.encode
     frames: list[bytes] = []
@@ -56,14 +53,14 @@ def send_receipts(producer_id: int, receipts: Iterable[ReceiptFields]) -> list[b
         body = b"\x08%b\x10%b\x1a%c%b" % (producer, encode(sequence_id), len(where), where)
         if highest_sequence_id:
             body += b"\x20" + encode(highest_sequence_id)
-        size = len(body)  # at most 57, so each size takes one byte
-        # 08 07 is type = SEND_RECEIPT, and 3a begins field 7.
+        size = len(body)  # at most 57, so one byte holds each size
+        # The bytes 08 07 are the type SEND_RECEIPT. The byte 3a begins field 7.
         frames.append(b"\x00\x00\x00%c\x00\x00\x00%c\x08\x07\x3a%c%b" % (size + 8, size + 4, size, body))
     return frames
 
 
 def send_error(producer_id: int, sequence_id: int, code: ServerError, message: str) -> bytes:
-    """Build SEND_ERROR. `sequence_id` names the refused SEND."""
+    """Build SEND_ERROR."""
     body = pb.CommandSendError(
         producer_id=producer_id,
         sequence_id=sequence_id & UINT64_MASK,

@@ -27,7 +27,7 @@ def schema_version(request_id: int, version: bytes) -> bytes:
 
 
 def schema_refused(request_id: int, code: ServerError, message: str, *, creating: bool) -> bytes:
-    """Build GET_SCHEMA_RESPONSE, or GET_OR_CREATE_SCHEMA_RESPONSE if `creating`, with an error."""
+    """Refuse GET_OR_CREATE_SCHEMA if `creating`, or else GET_SCHEMA."""
     if creating:
         kind = pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
         created = pb.CommandGetOrCreateSchemaResponse(
