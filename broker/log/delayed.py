@@ -1,7 +1,7 @@
 """Delayed delivery of one topic: Shared and Key_Shared subscriptions pass over an entry until it is due.
 
 The due time belongs to the entry, so one bitmap serves all subscriptions of the topic. The append stores the due time
-in `vela_delayed_entry`. Memory holds the nearest due times. Housekeeping deletes the rows of entries that were due.
+in `vela_delayed_entry`. Memory holds the nearest due times. Housekeeping deletes the rows of due entries.
 The timer of `Deadlines` and Celery's tick call `run_due`.
 """
 
@@ -38,7 +38,7 @@ RELEASE_ENTRIES: Final = 2000  # Limit for one turn of the event loop
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = (1 << 63) - 1
 _LOOK_AGAIN_S: Final = 0.005
-_LONGEST_WAIT_MS: Final = 250  # Limit of the wait for entries that were released before
+_LONGEST_WAIT_MS: Final = 250  # Limit of the wait until earlier releases are sent
 _READ_AGAIN_MS: Final = 1000
 
 

@@ -21,7 +21,7 @@ async def roll_ledgers(
 ) -> set[TopicLog]:
     """Seal the open ledger of each log, and open the next ledger in a segment. Not safe to cancel.
 
-    Returns the logs that have a new ledger. All other logs are closed. No append of these logs may run meanwhile.
+    Returns the logs that have a new ledger. All other logs are closed. No append of the given logs may run meanwhile.
     Raises psycopg.Error if the server refuses.
     """
     rolls = {log: _roll_of(log) for log in logs}

@@ -201,7 +201,7 @@ class TopicReader:
         *,
         is_whole: Callable[[T], bool],
     ) -> T | None:
-        """Run `call` again if the ledger moves meanwhile. Return None if the ledger was trimmed."""
+        """Run `call`, and repeat it if the ledger moves meanwhile. Return None if the ledger was trimmed."""
         while (place := self._place(ledger_id)) is not None:
             try:
                 answer = await call(place)

@@ -23,7 +23,7 @@ _EMPTY_BYTES = 32 * 1024  # Two empty tables, each with one page for its index a
 class Segments:
     """Keeps one segment open for new ledgers.
 
-    Every method raises psycopg.Error if the database is unavailable or refuses a statement.
+    Every method raises psycopg.Error.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Read entries for compaction, and rewrite batches from which messages are removed.
 
-A removed message leaves a placeholder in its batch, so the other messages keep their indexes. Clients skip
-placeholders and grant their permits again.
+A removed message leaves a placeholder in its batch, so the other messages keep their indexes. Clients skip a
+placeholder and grant its permit again.
 """
 
 from __future__ import annotations

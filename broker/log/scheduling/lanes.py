@@ -1,4 +1,4 @@
-"""The writer's lanes. A lane is a task with its own connection, which stores the sends of waiting logs.
+"""The writer's lanes. Each lane is a task with its own connection, and stores the sends of waiting logs.
 
 Two lanes store at a time. A third lane may copy the next rows of a log while earlier rows of that log commit. When the
 copied rows may commit, the third lane counts as storing.
