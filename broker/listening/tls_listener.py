@@ -1,4 +1,4 @@
-"""A port with TLS: accepts connections within the limits, and passes the decrypted bytes of each to a protocol."""
+"""Listen for TLS connections and pass the decrypted bytes to a protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class TlsListener:
-    """Listens between `start` and `stop_accepting`. Each connection gets the certificate in use when it begins."""
+    """A listener for TLS connections. Each new connection uses the current certificate."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class TlsListener:
         *,
         handshake_timeout_s: float,
     ) -> None:
-        """`make_protocol` is called after each handshake. `limits` counts each connection as soon as it is accepted."""
+        """`make_protocol` is called after each handshake. `limits` counts connections before the handshake."""
         self._make_protocol = make_protocol
         self._certificates = certificates
         self._limits = limits
@@ -48,11 +48,11 @@ class TlsListener:
         return port
 
     async def start(self, host: str, port: int) -> None:
-        """Start to listen. Raises OSError if the address cannot be used."""
+        """Start listening. Raises OSError if the address cannot be used."""
         self._server = await listen(lambda: Arrival(self._limits, self._connection, _close), host, port)
 
     def stop_accepting(self) -> None:
-        """Stop accepting connections. Open connections stay open. Safe to repeat."""
+        """Stop accepting connections. Open connections stay open."""
         if self._server is not None:
             self._server.close()
 
@@ -71,5 +71,5 @@ class TlsListener:
 
 
 def _close(transport: asyncio.Transport, _: TooManyConnections) -> None:
-    # The reason could be sent only after a handshake, which costs more than the limit saves.
+    # Sending a reason would need a handshake, which costs more than the limit saves.
     transport.abort()

@@ -1,4 +1,4 @@
-"""A Twisted transport over an asyncio transport, so that Daphne's protocols can run on a connection with TLS."""
+"""A Twisted transport over an asyncio transport, for Daphne's protocols on TLS connections."""
 
 from __future__ import annotations
 
@@ -21,29 +21,28 @@ if TYPE_CHECKING:
 
 __all__ = ["TwistedTransport"]
 
-_HIGH_WATER_BYTES: Final = 64 * 1024  # as in Twisted's own transports
+_HIGH_WATER_BYTES: Final = 64 * 1024  # The limit of Twisted's own transports
 
 
 @implementer(ITransport, IConsumer, IPushProducer)
 class TwistedTransport(asyncio.Protocol):
-    """One connection: an asyncio protocol below, a Twisted transport above."""
+    """A protocol for asyncio and a transport for Twisted."""
 
     is_secure = True
 
     def __init__(self, build_protocol: Callable[[Any], IProtocol]) -> None:
-        """`build_protocol` gets the peer's address and returns the Twisted protocol, as a factory does."""
+        """`build_protocol` gets the peer's address and returns the Twisted protocol."""
         self._build_protocol = build_protocol
-        self._producer: Any = None  # in Twisted's sense: the object that is told when to stop writing
-        self.protocol: Any = None  # Daphne replaces it when a request becomes a WebSocket
+        self._producer: Any = None
+        self.protocol: Any = None  # Daphne replaces this protocol when a request becomes a WebSocket
         self.connected = True
         self.disconnecting = False
         self.disconnected = False
         self.certificate: ClientCertificate | None = None
 
-    # -- for asyncio ---------------------------------------------------------------------------------------------
+    # -- Called by asyncio ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Build the Twisted protocol."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES, low=0)
         self._peer = _address(transport.get_extra_info("peername"))
@@ -53,61 +52,51 @@ class TwistedTransport(asyncio.Protocol):
         self.protocol.makeConnection(self)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on decrypted bytes."""
         self.protocol.dataReceived(data)
 
     def pause_writing(self) -> None:
-        """Pause the producer: more than 64 KiB of written bytes wait for the peer."""
         if self._producer is not None:
             self._producer.pauseProducing()
 
     def resume_writing(self) -> None:
-        """Let the producer continue: all written bytes have left this process."""
         if self._producer is not None:
             self._producer.resumeProducing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the producer and tell the protocol."""
         self.connected, self.disconnected = False, True
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.stopProducing()
         why = ConnectionDone() if exc is None else ConnectionLost(str(exc))
-        self.protocol.connectionLost(Failure(why))  # type: ignore[no-untyped-call]  # Twisted's is untyped
+        self.protocol.connectionLost(Failure(why))  # type: ignore[no-untyped-call]
 
-    # -- for Twisted ---------------------------------------------------------------------------------------------
+    # -- Called by Twisted ---------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Send the data."""
         self._transport.write(data)
 
     def writeSequence(self, data: Iterable[bytes]) -> None:  # noqa: N802 - Twisted's name
-        """Send all pieces with one write."""
         self._transport.writelines(data)
 
     def loseConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Send the written bytes, then close. Safe to repeat."""
         self.disconnecting = True
         self._transport.close()
 
     def loseWriteConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Do nothing: `TlsConnection` cannot close one direction. The answer's length tells the peer where it ends."""
+        """Do nothing, because `TlsConnection` cannot close one direction."""
 
     def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close immediately."""
         self.disconnecting = True
         self._transport.abort()
 
     def getPeer(self) -> IPv4Address | IPv6Address:  # noqa: N802 - Twisted's name
-        """Return the client's address."""
         return self._peer
 
     def getHost(self) -> IPv4Address | IPv6Address:  # noqa: N802 - Twisted's name
-        """Return the address that the connection came in on."""
         return self._host
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802 - Twisted's name
-        """Tell this producer when to pause. Only streaming producers are supported; Daphne uses no others."""
+        # Daphne uses streaming producers only.
         assert streaming
         if self.disconnected:
             producer.stopProducing()
@@ -115,21 +104,19 @@ class TwistedTransport(asyncio.Protocol):
             self._producer = producer
 
     def unregisterProducer(self) -> None:  # noqa: N802 - Twisted's name
-        """Forget the producer. Safe to repeat."""
         self._producer = None
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Stop reading from the peer. Safe to repeat."""
+        """Stop reading from the peer."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Read from the peer again. Safe to repeat."""
+        """Read from the peer again."""
         if not self._transport.is_closing():
             self._transport.resume_reading()
 
     def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Close."""
         self.loseConnection()
 
 

@@ -1,4 +1,4 @@
-"""Pause a topic's appends, so that none is in flight while the topic is terminated, unloaded or deleted."""
+"""Pause a topic's appends while the topic is terminated, unloaded or deleted."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
 __all__ = ["appends_paused"]
 
-_LOOK_EVERY_S = 0.002  # a pause polls, because pauses are rare, and an event would cost every append a call
+# Pauses are rare. An event instead of polling would cost every append a call.
+_LOOK_EVERY_S = 0.002
 
 
 @asynccontextmanager
 async def appends_paused(log: TopicLog, writer: Writer) -> AsyncIterator[None]:
-    """Pause a topic's appends: inside the block, none is in flight and none starts. New sends wait in the queue.
+    """Pause a topic's appends inside the block. New sends wait in the queue.
 
-    Before the block, wait for the commit in flight and its receipts. A producer that is closed before it gets its
-    receipts sends the same messages again.
+    The block begins after the commit in flight and its receipts. A producer that is closed without its receipts would
+    send the same messages again.
     """
     log.is_paused = True
     try:

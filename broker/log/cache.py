@@ -1,9 +1,7 @@
-"""The newest and the recently read entries of all topics, cached up to a limit in bytes.
+"""A cache of the newest and the recently read entries of all topics.
 
-New entries are added before any subscription is woken, so that consumers that keep up do not read PostgreSQL. Entries
-that a subscription with a backlog reads are added too, so that subscriptions at nearby positions share the read. The
-oldest arrivals are evicted first. Most entries are wanted soon after they arrive, and a subscription that is far behind
-reads a whole range at once anyway.
+Consumers that keep up find new entries here and do not read PostgreSQL. Subscriptions that read a backlog at nearby
+positions share their reads. The oldest arrivals leave the cache first.
 """
 
 from __future__ import annotations
@@ -15,15 +13,14 @@ from broker.core.entry import StoredEntry
 
 __all__ = ["EntryCache", "TopicEntries"]
 
-# For an entry's tuple, its ints, and the references to it. If they were not counted, small entries would take six times
-# the budget.
+# Memory for an entry's tuple, ints and references. Small entries would otherwise take six times the budget.
 ENTRY_OVERHEAD_BYTES = 600
 
-TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entry
+TopicEntries = dict[int, dict[int, StoredEntry]]  # Entries by ledger id and entry id
 
 
 class EntryCache:
-    """Entries by topic, ledger and entry id. `budget_bytes` limits the size of their data and their overhead."""
+    """The cache of all topics. `budget_bytes` limits its size, including overhead."""
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes
@@ -32,11 +29,11 @@ class EntryCache:
 
     @property
     def size_bytes(self) -> int:
-        """The data of the cached entries and their overhead, in bytes."""
+        """The size of the cached entries, including overhead."""
         return self._size_bytes
 
     def add(self, topic: TopicEntries, entries: Iterable[StoredEntry]) -> None:
-        """Add entries of a topic. Leaves out those that are in the cache already."""
+        """Add those entries of a topic that are not in the cache."""
         arrivals = self._arrivals
         for entry in entries:
             ledger_id, entry_id = entry.ledger_id, entry.entry_id

@@ -1,9 +1,8 @@
 """Delayed delivery of one topic: Shared and Key_Shared subscriptions pass over an entry until it is due.
 
-The due time belongs to the entry, so one bitmap serves all subscriptions of the topic, and acks, skips and resets have
-nothing to update in it. The statement that appends an entry also writes its due time to `vela_delayed_entry`; memory
-holds the nearest due times. Once an entry is due, it is delivered like any other, and housekeeping deletes its row soon
-after. The timer of `Deadlines` and Celery's tick both call `run_due`.
+The due time belongs to the entry, so one bitmap serves all subscriptions of the topic. The append stores the due time
+in `vela_delayed_entry`. Memory holds the nearest due times. Housekeeping deletes the rows of due entries.
+The timer of `Deadlines` and Celery's tick call `run_due`.
 """
 
 from __future__ import annotations
@@ -35,29 +34,29 @@ __all__ = ["DELAYING", "DelayedMessages", "ReplayTarget"]
 
 logger = logging.getLogger(__name__)
 
-RELEASE_ENTRIES: Final = 2000  # the most in one turn of the event loop, so that other work gets its turns
+RELEASE_ENTRIES: Final = 2000  # Limit for one turn of the event loop
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
-_FOR_EVER_MS: Final = (1 << 63) - 1  # the latest time that the protocol and PostgreSQL can store
+_FOR_EVER_MS: Final = (1 << 63) - 1
 _LOOK_AGAIN_S: Final = 0.005
-_LONGEST_WAIT_MS: Final = 250  # after this wait, release due entries even if earlier ones are not all sent
-_READ_AGAIN_MS: Final = 1000  # after a failed read
+_LONGEST_WAIT_MS: Final = 250  # Limit of the wait until earlier releases are sent
+_READ_AGAIN_MS: Final = 1000
 
 
 class ReplayTarget(Protocol):
     """The interface that delayed messages need from the topic's subscriptions."""
 
     def replay(self, positions: Sequence[Position]) -> None:
-        """Send these entries now on every subscription that passed them over."""
+        """Send these entries on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
         """Return whether more due entries may be released.
 
-        True if some Shared subscription can send and has sent every entry released so far, or if none can send.
+        True if a Shared subscription can send and has sent every released entry, or if no Shared subscription can send.
         """
 
 
 class DelayedMessages:
-    """The delayed messages of one topic. Used by the event loop only."""
+    """The delayed messages of one topic. Not thread-safe."""
 
     def __init__(
         self,
@@ -72,10 +71,7 @@ class DelayedMessages:
         deadlines: Deadlines,
         keep: Callable[[asyncio.Task[Any]], None],
     ) -> None:
-        """`keep` holds a reference to a task until the task ends.
-
-        Unless the policy is strict, an entry may be sent up to `tick_ms` before its due time.
-        """
+        """Unless the policy is strict, an entry may be sent up to `tick_ms` before its due time."""
         self._log = log
         self._policies = policies
         self._target = target
@@ -86,15 +82,15 @@ class DelayedMessages:
         self._deadlines = deadlines
         self._keep = keep
         self._entries = DelayedEntries()
-        self._last_row_ms = 0  # latest due time among the known rows
+        self._last_row_ms = 0  # Latest due time of a row that was stored or read
         self._pruned_through_ms = 0
-        self._has_released = False  # whether entries were released since rows were last deleted
+        self._has_released = False  # Whether entries were released since the last `prune`
         self._released_ms = 0
         self._is_looking_again = False
-        self._first_ledger = 0  # the rows of older ledgers are deleted
+        self._first_ledger = 0  # Rows of older ledgers are deleted
 
     def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
-        """Record which entries the table holds when the topic is loaded. Call this before any read or append."""
+        """Set the entries that the table holds for each ledger. Call this before any read or append."""
         for ledger_id, entry_ids in waiting:
             self._entries.load(ledger_id, entry_ids)
         if waiting:
@@ -102,7 +98,6 @@ class DelayedMessages:
             self._refill_if_needed()
 
     def __len__(self) -> int:
-        """Return the number of delayed entries that were not released yet."""
         return len(self._entries)
 
     def __repr__(self) -> str:
@@ -114,7 +109,7 @@ class DelayedMessages:
         return self._entries.near_entries
 
     def passes_over(self, type_: SubscriptionType) -> bool:
-        """Return whether subscriptions of this type skip delayed entries now. Exclusive and Failover never do."""
+        """Return whether subscriptions of this type must skip delayed entries now."""
         return bool(len(self._entries)) and type_ in DELAYING and self._policies.delayed_delivery
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
@@ -130,7 +125,7 @@ class DelayedMessages:
         )
 
     def refusal(self, request: SendRequest) -> NotAllowed | None:
-        """Return why a send with a delivery time is refused, or None if it is accepted."""
+        """Return why a send with a delivery time is refused; None if the send is accepted."""
         most_ms = self._policies.max_delay_ms
         delay_ms = request.deliver_at_ms - self._clock.now_ms()
         if most_ms and delay_ms > most_ms:
@@ -139,28 +134,23 @@ class DelayedMessages:
             )
         return None
 
-    # -- in ------------------------------------------------------------------------------------------------------
-
     def appended(self, entries: Sequence[StoredEntry]) -> None:
-        """Add entries, at least one, that were just stored together with their due times."""
+        """Add entries that were just stored with their due times. `entries` must not be empty."""
         for entry in entries:
             self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id))
         self._last_row_ms = max(self._last_row_ms, max(entry.deliver_at_ms for entry in entries))
         self._watch()
 
     def keep_back(self, entry: StoredEntry) -> None:
-        """Add an entry that was read too early, for example because the clock was set back. Its row may be gone."""
+        """Add an entry that was read too early. The entry's row may be deleted already."""
         self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id), stored=False)
         self._watch()
-
-    # -- out -----------------------------------------------------------------------------------------------------
 
     def run_due(self, now_ms: int) -> int:
         """Release due entries and return how many. Safe to repeat.
 
-        One call releases at most RELEASE_ENTRIES; later turns of the event loop release the rest. If Shared
-        subscriptions can send, but each of them still has entries to send that were released before, the next release
-        waits, for at most 250 ms.
+        One call releases at most RELEASE_ENTRIES. Later turns of the event loop release the rest. A release may wait up
+        to 250 ms until entries that were released before are sent.
         """
         if not self._log.is_open:
             return 0
@@ -176,14 +166,14 @@ class DelayedMessages:
             self._released_ms = now_ms
             self._target.replay(released)
         if len(released) == RELEASE_ENTRIES:
-            # Do not rely on the timer here: Celery's tick alone must release any number of entries.
+            # The timer may be off. Celery's tick alone must release any number of entries.
             asyncio.get_running_loop().call_soon(self._release_more)
         return len(released)
 
     def next_due_ms(self) -> int | None:
-        """Return when `run_due` next has work, in Unix milliseconds. 0 = now, because the policy is off.
+        """Return when `run_due` next has work, in Unix milliseconds.
 
-        None = no due time is in memory, or the log is closed.
+        Returns 0 if the policy is off, and None if no due time is in memory or the log is closed.
         """
         if not self._log.is_open:
             return None
@@ -193,21 +183,17 @@ class DelayedMessages:
         return due_ms - self._slack_ms() if self._policies.delayed_delivery else 0
 
     def policies_changed(self, policies: Policies) -> None:
-        """Apply new policies. If they switch delayed delivery off, all waiting entries are due now."""
+        """Apply new policies. If delayed delivery is now off, all waiting entries are due."""
         self._policies = policies
         asyncio.get_running_loop().call_soon(self._release_more)
 
     def _has_room(self, now_ms: int) -> bool:
-        """Return whether the entries released before have been sent as far as possible, or have had enough time.
-
-        A subscription replays released entries in the order of positions. If all entries were released at once under
-        load, entries due later would overtake those due earlier, and high positions would wait for seconds (measured).
-        Entries that are not released yet wait in the order of their due times.
-        """
+        # Subscriptions replay entries in the order of positions, not of due times. If all due entries were released at
+        # once under load, high positions would wait for seconds (measured).
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
-        """Run again soon, without the timer of `Deadlines`, which may be off."""
+        # The timer of `Deadlines` may be off.
         if not self._is_looking_again:
             self._is_looking_again = True
             asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)
@@ -224,15 +210,12 @@ class DelayedMessages:
         return 0 if self._policies.delayed_strict else self._tick_ms
 
     def _limit_ms(self, now_ms: int) -> int:
-        """Return the due time, in Unix milliseconds, up to which entries are released now."""
         return now_ms + self._slack_ms() if self._policies.delayed_delivery else _FOR_EVER_MS
 
     def _watch(self) -> None:
         due_ms = self.next_due_ms()
         if due_ms is not None:
             self._deadlines.watch(self, due_ms)
-
-    # -- the table -----------------------------------------------------------------------------------------------
 
     def _refill_if_needed(self) -> None:
         if self._entries.needs_refill and self._log.is_open:

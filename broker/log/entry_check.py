@@ -1,8 +1,4 @@
-"""Verify entries that were read from PostgreSQL or a file, because stored data can be damaged.
-
-Entries from the cache need no check: the broker built or verified them when they were sent, or verified them when they
-were read.
-"""
+"""Verify entries that were read from PostgreSQL or a file. Entries in the cache are verified already."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ __all__ = ["verified"]
 
 
 def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
-    """Return the same list, after setting FLAG_CORRUPT on the entries whose checksum or metadata is wrong."""
+    """Set FLAG_CORRUPT on entries whose checksum or metadata is wrong. Return the same list."""
     damaged = [at for at, entry in enumerate(entries) if not _is_sound(entry.data)]
     for at in damaged:
         entries[at] = entries[at]._replace(flags=entries[at].flags | FLAG_CORRUPT)
@@ -28,7 +24,6 @@ def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Return whether the checksum is right and the metadata can be read."""
     if not checksum_ok(data):
         return False
     if plain_head(data) is not None:

@@ -1,7 +1,7 @@
 """Writes guarded by owner epochs: a statement of a former owner stores nothing.
 
-Each of these writes names the epoch under which this process owns the topic. A broker that takes the topic advances the
-epoch. This process also advances the epoch when it must be sure that an old statement can have no further effect.
+Each write names the epoch under which this process owns the topic. A broker that takes the topic advances the epoch.
+This process also advances the epoch, to rule out late effects of an old statement.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ _RETRY_S = 0.2
 
 
 class Epochs:
-    """The epochs of the logs that this process owns. `token` distinguishes them from the epochs of other processes.
-
-    `on_advanced` is called after `advance` has given new epochs to logs.
-    """
+    """The epochs of the logs that this process owns. `token` identifies this process."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -44,10 +41,10 @@ class Epochs:
         self.token = secrets.randbits(62)
 
     async def advance(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
-        """Advance the epochs of these logs from the values in `expected`. Return the logs still owned by this process.
+        """Advance the epochs of these logs. Return the logs that this process still owns.
 
-        The database waits until older statements of those logs have ended. If this process has advanced a log's epoch
-        since `expected` was read, the log counts as owned: that advance waited in the same way.
+        The database waits until older statements of the logs have ended. If this process has advanced a log's epoch
+        since `expected` was read, the epoch does not advance again.
         """
         async with self._advancing:
             kept = {log for log, epoch in expected.items() if log.owner_epoch != epoch and log.is_open}
@@ -67,9 +64,9 @@ class Epochs:
             return kept
 
     async def advance_or_fence(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
-        """Make sure that no statement sent under these epochs can have an effect any more. Return the logs still owned.
+        """Make sure that statements under these epochs have no further effect. Return the logs still owned.
 
-        Fences each log that another broker took. If the epochs cannot be advanced, fences all the logs.
+        Fences each log that another broker took. If advancing fails, fences all logs.
         """
         reason = TAKEN
         try:
@@ -88,9 +85,9 @@ class Epochs:
         return kept
 
     async def has_advanced(self, log: TopicLog, epoch: int) -> bool:
-        """After a fenced write, return whether the log is open and this process has advanced its epoch from `epoch`.
+        """Return whether the log is open and its epoch is no longer `epoch`.
 
-        Waits for an advance in flight: it may have committed although its answer has not arrived yet.
+        Waits for an advance in flight, which may have committed already.
         """
         async with self._advancing:
             return log.is_open and log.owner_epoch != epoch
@@ -98,10 +95,10 @@ class Epochs:
     async def write(
         self, log: TopicLog, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
     ) -> T | None:
-        """Run `call(connection, epoch)`, one write guarded by the log's epoch, until its outcome is known.
+        """Run one guarded write until its outcome is known. Return None if the log is closed.
 
-        `call` returns None if the write was fenced. If this method returns None, the log is closed, usually because
-        another broker has it. Errors, repetition and cancellation are as in `write_all`.
+        `call` gets the connection and the epoch, and returns None if the write was fenced. The rules of `write_all` for
+        errors, repetition and cancellation apply.
         """
 
         async def write_one(connection: Connection, epochs: Mapping[TopicLog, int]) -> Mapping[TopicLog, T]:
@@ -117,12 +114,11 @@ class Epochs:
         *,
         what: str,
     ) -> dict[TopicLog, T]:
-        """Run one write guarded by the epochs of many logs, until its outcome is known. Returns each log's result.
+        """Run one guarded write of many logs until its outcome is known. Return each log's result.
 
-        If the answer of `call` lacks a log, the write of that log was fenced. If the result of this method lacks a log,
-        that log is closed, for example because another broker has it. The call must be safe to repeat. After a lost
-        connection the epochs are advanced first, so that a late statement cannot undo later writes. Raises
-        psycopg.Error if the server refuses, and any other error of the call. Not safe to cancel.
+        `call` leaves out logs whose write was fenced. This method leaves out logs that are closed. `call` must be safe
+        to repeat. After a lost connection, the epochs advance first, so a late statement cannot undo later writes.
+        Raises psycopg.Error if the server refuses, and any other error of `call`. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)
@@ -134,15 +130,15 @@ class Epochs:
                     results = await call(connection, epochs)
             except psycopg.Error as error:
                 if not is_away(error):
-                    raise  # the server refused the write and stored nothing
+                    raise
                 logger.warning("%s: the database is unavailable (%s); trying again", what, first_line(error))
                 await asyncio.sleep(_RETRY_S)
-                if epochs:  # the statement may have been sent
+                if epochs:  # The statement may have been sent
                     kept = await self.advance_or_fence(epochs)
                     waiting = [log for log in waiting if log in kept]
                 continue
             except Exception:
-                if epochs:  # the write may still take effect, even later
+                if epochs:  # The write may still take effect
                     await self.advance_or_fence(epochs)
                 raise
             done.update(results)
@@ -158,10 +154,9 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None if one of the logs is closed, usually because another broker has it: nothing is stored then. If
-        another broker takes a log while the connection is lost, the transaction may or may not be stored: this method
-        then closes all the logs and returns None. The call must be safe to repeat. Raises psycopg.Error if the server
-        refuses, and any other error of the call. Not safe to cancel.
+        Returns None and stores nothing if one of the logs is closed. If another broker takes a log while the connection
+        is lost, the outcome stays unknown. This method then closes all logs and returns None. `call` must be safe to
+        repeat. Raises psycopg.Error if the server refuses, and any other error of `call`. Not safe to cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}

@@ -1,4 +1,4 @@
-"""Seal ledgers and open the next ledgers. One statement can do this for many topics."""
+"""Seal ledgers and open the next ledgers of many topics with one statement."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ __all__ = ["roll_ledgers"]
 async def roll_ledgers(
     epochs: Epochs, logs: Sequence[TopicLog], *, segment_id: int, now_ms: int
 ) -> set[TopicLog]:
-    """Seal the open ledger of each log, if it has one, and open the next ledger in the segment `segment_id`.
+    """Seal the open ledger of each log, and open the next ledger in a segment. Not safe to cancel.
 
-    Returns the logs that have a new ledger. The others are closed. While this function runs, no append of these logs
-    may be in flight or start. Raises psycopg.Error if the server refuses, and then no log has a new ledger in memory.
-    Not safe to cancel.
+    Returns the logs that have a new ledger. All other logs are closed. No append of the given logs may run meanwhile.
+    Raises psycopg.Error if the server refuses.
     """
     rolls = {log: _roll_of(log) for log in logs}
 

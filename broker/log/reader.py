@@ -1,7 +1,7 @@
-"""Read one topic's log from segments and files: ranges of entries, chosen entries, and counts for the message index.
+"""Read one topic's log from segments and files.
 
-A short read never means the end of the log. Ids have no gaps, so a missing entry below the last known one is a fault,
-unless its ledger was trimmed or moved to another place during the read.
+Entry ids have no gaps. A missing entry below the last known entry is a fault, unless the ledger was trimmed or moved
+meanwhile.
 """
 
 from __future__ import annotations
@@ -30,33 +30,32 @@ __all__ = ["READ_ENTRIES", "GapInLog", "TopicReader"]
 
 T = TypeVar("T")
 
-READ_BYTES = 4 * 1024 * 1024  # about the most data of one read, not counting its first entry
+READ_BYTES = 4 * 1024 * 1024  # Approximate limit of one read, not counting its first entry
 READ_ENTRIES = 1000
 _INDEX_LOAD_ENTRIES = 32_768
 
 
 class GapInLog(PersistenceFailed):
-    """An entry that its ledger should have is missing. A subscription stops at it and does not pass over it."""
+    """An entry is missing from its ledger. A subscription stops at the gap."""
 
 
 class TopicReader:
     """Reads one topic's log.
 
-    Every method raises OffloadedUnreadable if a ledger's file is damaged or cannot be read now, PlaceGone if a ledger's
-    file or segment was lost, and psycopg.Error if the server refuses a read.
+    Every method raises OffloadedUnreadable if a ledger's file cannot be read, PlaceGone if a file or segment was lost,
+    and psycopg.Error if the server refuses a read. All methods are safe to cancel.
     """
 
     def __init__(self, pool: ConnectionPool, files: FileReads, topic_log: TopicLog) -> None:
         self._pool = pool
         self._files = files
         self._log = topic_log
-        self.failed_file_reads = 0  # since the topic was loaded
+        self.failed_file_reads = 0  # Count since the topic was loaded
 
     async def read_ahead(self, position: Position) -> list[StoredEntry]:
         """Read `position` and the entries after it in its ledger, and cache them.
 
-        Returns an empty list if `position` is not stored yet or was trimmed. Raises GapInLog if it should be stored but
-        is missing. Safe to cancel.
+        Raises the errors of `read_once`.
         """
         whole = await self.read_once(position, most=READ_ENTRIES, more_bytes=READ_BYTES)
         self._log.remember(whole)
@@ -65,9 +64,8 @@ class TopicReader:
     async def read_once(self, position: Position, *, most: int, more_bytes: int) -> list[StoredEntry]:
         """Read `position` and the entries after it in its ledger without caching them.
 
-        Returns at most `most` entries, with at most `more_bytes` of data after the first. Returns an empty list if
-        `position` is not stored yet or was trimmed. Raises GapInLog if it should be stored but is missing. Safe to
-        cancel.
+        Returns at most `most` entries, with at most `more_bytes` of data after the first entry. Returns an empty list
+        if `position` is not stored yet or was trimmed. Raises GapInLog if `position` is missing.
         """
         ledger = self._log.ledgers.get(position.ledger_id)
         if ledger is None or position.entry_id >= ledger.entries:
@@ -84,12 +82,12 @@ class TopicReader:
         whole = [entry for at, entry in enumerate(entries) if entry.entry_id == position.entry_id + at]
         if not whole:
             raise self._gap(position)
-        return whole  # up to a gap, if any: the next read begins there
+        return whole  # The next read begins at the first gap
 
     async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
         """Read these entries, up to the limits of one read, and cache them. Return them in the log's order.
 
-        Leaves out trimmed entries. Raises GapInLog if an entry is missing that was not trimmed. Safe to cancel.
+        Leaves out trimmed entries. Raises GapInLog if an untrimmed entry is missing.
         """
         found: list[StoredEntry] = []
         for ledger_id, group in groupby(sorted(self._within_one_read(positions)), key=lambda p: p.ledger_id):
@@ -109,10 +107,6 @@ class TopicReader:
         return found
 
     def _within_one_read(self, positions: Iterable[Position]) -> list[Position]:
-        """Return these positions, without trimmed ones, up to the limits of one read.
-
-        The size of an entry comes from the index. If it is not there, the average size of the ledger's entries is used.
-        """
         wanted: list[Position] = []
         size_bytes = 0
         for position in positions:
@@ -120,19 +114,17 @@ class TopicReader:
                 break
             ledger = self._log.ledgers.get(position.ledger_id)
             if ledger is None:
-                continue  # trimmed
+                continue
             counts = self._log.index.counts(ledger, position.entry_id)
             size_bytes += ledger.size_bytes // max(1, ledger.entries) if counts is None else counts[1]
             wanted.append(position)
         return wanted
 
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Load the counts of ranges (ledger, first entry, last entry). The exception IndexMissing names such ranges.
+        """Load the message counts of ranges (ledger id, first entry, last entry). Safe to repeat.
 
-        Long ranges are loaded in pieces. Raises GapInLog if the last entry of a piece is missing although the ledger
-        has it. The counts of another missing entry stay unknown, so that cursors can still be moved past it. A caller
-        that needs them asks again, for a range that ends with a missing entry, and gets GapInLog then. Safe to cancel
-        and repeat.
+        Long ranges are loaded in pieces. Raises GapInLog if the last entry of a piece is missing. The counts of other
+        missing entries stay unknown, so cursors can still move past those entries.
         """
         self._log.index.loads += 1
         try:
@@ -151,14 +143,14 @@ class TopicReader:
                 is_whole=lambda rows, size=end + 1 - begin: len(rows) == size,  # type: ignore[misc]
             )
             if rows is None:
-                break  # trimmed: its counts are not needed any more
+                break
             if not rows or rows[-1][0] != end:
                 raise self._gap(Position(ledger_id, end))
             for run in _consecutive(rows):
                 self._log.index.record(ledger_id, run[0][0], [row[1] for row in run], [row[2] for row in run])
 
     async def append_ms(self, position: Position) -> int | None:
-        """Return when an entry was appended, in Unix milliseconds; None if not stored. Safe to cancel and to repeat."""
+        """Return when an entry was appended, in Unix milliseconds; None if the entry is not stored."""
         return await self._ask(
             position.ledger_id,
             lambda place: place.append_ms(position.entry_id),
@@ -166,10 +158,7 @@ class TopicReader:
         )
 
     async def messages_through(self, position: Position) -> int | None:
-        """Return the topic's cumulative messages up to and including an entry; None if the entry is not stored.
-
-        Safe to cancel and to repeat.
-        """
+        """Return the topic's cumulative messages up to and including an entry; None if the entry is not stored."""
         return await self._ask(
             position.ledger_id,
             lambda place: place.messages_through(position.entry_id),
@@ -179,8 +168,7 @@ class TopicReader:
     async def position_at_time(self, time_ms: int) -> Position:
         """Return the first entry appended at or after `time_ms`, or the end of the log if there is none.
 
-        The ledger map gives the ledger. A binary search by entry id finds the entry in it, because append times
-        never go back. Raises GapInLog if the search meets a missing entry.
+        Raises GapInLog if the search meets a missing entry.
         """
         for ledger in self._log.ledgers.infos():
             if not ledger.entries or ledger.last_append_ms < time_ms:
@@ -191,10 +179,7 @@ class TopicReader:
         return self._log.ledgers.end()
 
     async def _entry_at_time(self, ledger: LedgerInfo, time_ms: int) -> int | None:
-        """Return the id of the first entry of a ledger appended at or after `time_ms`; None if the ledger was trimmed.
-
-        The ledger's last entry must not be older than `time_ms`.
-        """
+        # A binary search works because append times never go back.
         low, high = 0, ledger.entries - 1
         while low < high:
             middle = Position(ledger.ledger_id, (low + high) // 2)
@@ -216,18 +201,14 @@ class TopicReader:
         *,
         is_whole: Callable[[T], bool],
     ) -> T | None:
-        """Run `call` on the place of a ledger, and on its new place if the ledger was moved meanwhile.
-
-        Returns None if the ledger was trimmed. Returns an incomplete answer only if the ledger is still in the place
-        that was asked.
-        """
+        """Run `call`, and repeat it if the ledger moves meanwhile. Return None if the ledger was trimmed."""
         while (place := self._place(ledger_id)) is not None:
             try:
                 answer = await call(place)
             except PlaceGone:
                 if self._place(ledger_id) == place:
                     self.failed_file_reads += isinstance(place, FilePlace)
-                    raise  # the ledger was not moved: it is lost
+                    raise  # The ledger has not moved, so its place is lost
                 continue
             except OffloadedUnreadable:
                 self.failed_file_reads += 1
@@ -237,7 +218,7 @@ class TopicReader:
         return None
 
     def _place(self, ledger_id: int) -> LedgerPlace | None:
-        """Return where a ledger is now; None if it was trimmed, or was sealed without entries."""
+        """Return where a ledger is now; None if it was trimmed or sealed without entries."""
         if (name := self._log.files.get(ledger_id)) is not None:
             return FilePlace(files=self._files, name=name, ledger_id=ledger_id)
         if (segment_id := self._log.segments.get(ledger_id)) is not None:
@@ -260,7 +241,6 @@ def _has_all(wanted: Sequence[Position], entries: Sequence[StoredEntry]) -> bool
 
 
 def _consecutive(rows: Sequence[tuple[int, int, int]]) -> list[Sequence[tuple[int, int, int]]]:
-    """Return rows, sorted by entry id, as runs without gaps between their entries."""
     if rows[-1][0] - rows[0][0] + 1 == len(rows):
         return [rows]
     starts = [at for at, row in enumerate(rows) if not at or row[0] != rows[at - 1][0] + 1]

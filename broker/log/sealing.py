@@ -1,8 +1,4 @@
-"""Seal ledgers that no append seals, so that their segments can be dropped later.
-
-An append that needs a new ledger seals the previous one. Without this module, the open ledger of an idle topic would
-keep its closed segment forever.
-"""
+"""Seal the open ledgers of idle topics. Otherwise, their closed segments could never be dropped."""
 
 from __future__ import annotations
 
@@ -19,9 +15,9 @@ __all__ = ["seal", "seal_idle"]
 
 
 async def seal_idle(epochs: Epochs, log: TopicLog, *, open_segment_id: int) -> bool:
-    """Seal the open ledger if its segment is closed and no sends wait or are in flight. Return whether it was sealed.
+    """Seal the open ledger if its segment is closed and the log has no sends. Return whether the ledger was sealed.
 
-    An append that begins meanwhile opens the next ledger and also seals this one. Sealing a ledger twice does no harm.
+    An append that begins meanwhile seals the same ledger, which does no harm.
     """
     ledger = log.ledgers.open_ledger()
     if ledger is None or log.segments[ledger.ledger_id] == open_segment_id:

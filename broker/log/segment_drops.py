@@ -1,7 +1,7 @@
 """Drop segments without ledgers, and copy the last ledgers out of segments that are mostly trimmed.
 
-Copies are made in small pieces with pauses in between, so that appends do not wait. A copy may stop at any point: the
-next turn continues it, and readers do not see the copy until the ledger's row names the new segment.
+Small pieces with pauses keep appends from waiting. A copy may stop at any point, and the next turn continues it.
+Readers use the copy only after the ledger's row names the new segment.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["SegmentDrops"]
 
 logger = logging.getLogger(__name__)
 
-PIECE_BYTES = 512 * 1024  # the most data of a piece, not counting its first entry
+PIECE_BYTES = 512 * 1024
 PIECE_ENTRIES = 1000
-_REST = 3  # the pause after a piece, in multiples of the time that the piece took
+_REST = 3  # Pause after a piece, in multiples of the time that the piece took
 
 
 class SegmentDrops:
@@ -43,16 +43,16 @@ class SegmentDrops:
         self._segments = segments
         self._epochs = epochs
         self._open_log = open_log
-        self._damaged: set[int] = set()  # segments that are kept because they lack entries of a ledger
+        self._damaged: set[int] = set()  # Segments that are kept because they lack entries
         self.segments = 0
         self.dropped = 0
         self.copied_entries = 0
 
     async def turn(self) -> bool:
-        """Drop segments without ledgers, then empty one segment and drop it. Return whether to call this again at once.
+        """Drop segments without ledgers, then empty and drop one segment. Return whether to call this again at once.
 
-        Raises psycopg.Error if the database fails or refuses, and the errors of `open_log`. Safe to repeat. Cancel it
-        only when the broker stops: afterwards, a log in memory may not know to which segment a ledger has moved.
+        Raises psycopg.Error, and the errors of `open_log`. Safe to repeat. Cancel this only when the broker stops.
+        Otherwise, a log in memory may not know that a ledger has moved.
         """
         async with self._pool.use() as connection:
             uses = await store.segment_uses(connection)
@@ -82,7 +82,6 @@ class SegmentDrops:
         return done
 
     async def _empty(self, use: SegmentUse) -> bool:
-        """Move every sealed ledger out of a segment. Return False if a ledger must be tried again later."""
         async with self._pool.use() as connection:
             ledgers = await store.ledgers_in(connection, use.segment_id)
         logger.info(
@@ -102,7 +101,7 @@ class SegmentDrops:
         if not await self._copy(log, ledger, source, target):
             return False
         if not await self._segments.views_show_all():
-            return False  # readers of the views would miss the ledger until the views are created again
+            return False  # Readers of the views would miss the ledger
         moved = await self._epochs.write(
             log,
             lambda connection, epoch: store.move_ledger(
@@ -120,13 +119,9 @@ class SegmentDrops:
         return moved is not None
 
     async def _copy(self, log: TopicLog, ledger: store.LedgerToMove, source: int, target: int) -> bool:
-        """Copy the entries that `target` lacks. Return False if the copy must be tried again later.
-
-        Also returns True if the ledger was trimmed or moved meanwhile.
-        """
         loop = asyncio.get_running_loop()
-        # Ids begin at 0 and have no gaps, so the number of copied entries is the id of the first one that is missing.
-        # If the source has lost an entry, the count stays below the ledger's, and the last piece copies nothing new.
+        # Entry ids begin at 0 and have no gaps, so the number of copied entries is the id of the next entry. If the
+        # source has lost an entry, a piece at the end copies nothing new.
         first = await self._copied(ledger, target)
         while first < ledger.entries:
             if not log.is_open:

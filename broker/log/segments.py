@@ -1,8 +1,4 @@
-"""Choose the segment for new ledgers, open the next segment, and find the long-lived segment for copies.
-
-`Segments` creates the tables of a new segment first, and appends can use them at once. It creates the views over all
-segments again when no reader locks them. Neither step delays an append.
-"""
+"""Choose the segments for new ledgers and for copies of long-lived ledgers."""
 
 from __future__ import annotations
 
@@ -21,13 +17,13 @@ __all__ = ["Segments"]
 logger = logging.getLogger(__name__)
 
 VIEW_LOCK_TIMEOUT_MS = 200
-_EMPTY_BYTES = 32 * 1024  # two tables without rows: for each, a page of its index and one of its TOAST index
+_EMPTY_BYTES = 32 * 1024  # Two empty tables, each with one page for its index and one for its TOAST index
 
 
 class Segments:
-    """Keeps one segment open for new ledgers. The broker's housekeeping calls `turn` once a second.
+    """Keeps one segment open for new ledgers.
 
-    Every method raises psycopg.Error if the database cannot be reached or refuses a statement.
+    Every method raises psycopg.Error.
     """
 
     def __init__(
@@ -39,7 +35,7 @@ class Segments:
         self._read_role = read_role
         self._views_stale = True
         self._opened_ms = 0
-        # Without this lock, views made while a segment is created would lack the segment and count as up to date.
+        # Without this lock, new views could lack a new segment and still count as up to date.
         self._changing = asyncio.Lock()
         self.open_id = 0
 
@@ -60,8 +56,8 @@ class Segments:
     async def turn(self) -> None:
         """Open the next segment if the open segment is full or old. Create the views again if they are out of date.
 
-        A segment without entries stays open. If there are many segments, each grows larger and older before the next is
-        opened. With `MAX_SEGMENTS` segments, no further one is opened.
+        A segment without entries stays open. Many segments raise the limits of size and age. No segment is opened
+        beyond `MAX_SEGMENTS`.
         """
         async with self._changing:
             await self._turn()
@@ -80,7 +76,7 @@ class Segments:
             await self._refresh_views()
 
     async def long_lived(self) -> int:
-        """Return the segment for copies. Creates a segment if there is none, or if the last one is full."""
+        """Return the segment for copies. Create the segment if none is open or the open segment is full."""
         async with self._changing, self._pool.use() as connection:
             found = await lifetime_store.open_long_lived(connection)
             if found is not None and found[1] >= self._settings.segment_max_bytes:
@@ -101,7 +97,7 @@ class Segments:
             return not self._views_stale
 
     async def drop(self, segment_id: int) -> bool:
-        """Drop a closed segment without ledgers. Return False if that is not possible now."""
+        """Drop a closed segment without ledgers. Return False if the segment cannot be dropped now."""
         async with self._changing, self._pool.use() as connection:
             return await lifetime_store.drop_segment(
                 connection, segment_id, lock_timeout_ms=VIEW_LOCK_TIMEOUT_MS, read_role=self._read_role

@@ -1,4 +1,4 @@
-"""Numbers about a topic's compactions since the topic was loaded, for /metrics."""
+"""Metrics of a topic's compactions since the topic was loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CompactionCounters"]
 
 @dataclass(slots=True, kw_only=True)
 class CompactionCounters:
-    """Counts of runs and removed messages. The last three fields describe the latest run that succeeded."""
+    """Counts of runs and removed messages. The last three fields describe the latest successful run."""
 
     succeeded: int = 0
     failed: int = 0
@@ -23,7 +23,7 @@ class CompactionCounters:
     written_bytes: int = 0
 
     def succeed(self, result: CompactionResult, *, read_bytes: int) -> None:
-        """Count a run that succeeded."""
+        """Count a successful run."""
         self.succeeded += 1
         self.removed_messages += result.removed_messages
         self.duration_ms = result.duration_ms
@@ -32,9 +32,9 @@ class CompactionCounters:
 
     @property
     def has_run(self) -> bool:
-        """Whether a run has succeeded or failed since the topic was loaded."""
+        """Whether any run has succeeded or failed."""
         return bool(self.succeeded or self.failed)
 
     def per_s(self, size_bytes: int) -> float:
-        """Return `size_bytes` divided by the duration of the latest successful run, in bytes a second."""
+        """Return bytes per second over the duration of the latest successful run."""
         return size_bytes * 1000 / max(1, self.duration_ms)

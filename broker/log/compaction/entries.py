@@ -1,7 +1,7 @@
 """Read entries for compaction, and rewrite batches from which messages are removed.
 
-A removed message stays in its batch as a mark without content, so that the indexes of the other messages do not change.
-Clients skip a mark and grant its permit again.
+A removed message leaves a placeholder in its batch, so the other messages keep their indexes. Clients skip a
+placeholder and grant its permit again.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _REMOVED: Final = _group(SingleMessageMetadata(payload_size=0, compacted_out=Tru
 
 
 def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> CompactionEntry:
-    """Return what compaction needs to know about an entry: each message's key, and whether the message deletes the key.
+    """Return the key of each message in an entry, and whether the message deletes the key.
 
-    An entry that cannot be read, such as an encrypted batch, has no messages.
+    An unreadable entry, such as an encrypted batch, has no messages.
     """
     position = Position(entry.ledger_id, entry.entry_id)
     if entry.flags & FLAG_MARKER:
-        return CompactionEntry(position, (None,))  # no client gets a marker
+        return CompactionEntry(position, (None,))  # Clients never get a marker
     if entry.flags & FLAG_CORRUPT:
         return CompactionEntry(position, ())
     metadata, payload_offset = parse_metadata(entry.data)
@@ -59,7 +59,6 @@ def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> Compactio
 
 
 def _of_batch(data: bytes, max_message_bytes: int) -> tuple[CompactionMessage | None, ...]:
-    """Return the messages of a batch; () if the batch cannot be read."""
     try:
         opened = open_entry(data, max_message_bytes=max_message_bytes)
         return tuple(
@@ -73,7 +72,7 @@ def _of_batch(data: bytes, max_message_bytes: int) -> tuple[CompactionMessage | 
 
 
 def without_messages(data: bytes, kept: Collection[int], *, max_message_bytes: int) -> bytes:
-    """Return a batch with only the messages at the indexes `kept`. Raises EntryCorrupt if it cannot be read."""
+    """Return a batch with only the messages at the indexes `kept`. Raises EntryCorrupt if the batch is unreadable."""
     opened = open_entry(data, max_message_bytes=max_message_bytes)
     groups = [group if index in kept else _REMOVED for index, (_, group) in enumerate(_groups(opened))]
     metadata = opened.metadata
@@ -81,9 +80,9 @@ def without_messages(data: bytes, kept: Collection[int], *, max_message_bytes: i
 
 
 def last_kept_index(entry: StoredEntry, *, max_message_bytes: int) -> int:
-    """Return the index of the last message in a batch that was not removed; -1 if the entry is not a batch.
+    """Return the index of the last message that compaction kept in a batch; -1 if the entry is not a batch.
 
-    If the batch cannot be read, or all its messages were removed, this is the index of its last message.
+    If the batch is unreadable or has no kept message, return the index of its last message.
     """
     if not entry.is_batch:
         return -1
@@ -93,10 +92,7 @@ def last_kept_index(entry: StoredEntry, *, max_message_bytes: int) -> int:
 
 
 def _groups(opened: OpenedEntry) -> Iterator[tuple[SingleMessageMetadata, bytes]]:
-    """For each message of a batch, yield its metadata, and its bytes in the payload, which include the metadata.
-
-    Raises BatchCorrupt if a message does not fit the payload, or if its metadata cannot be read.
-    """
+    # The bytes of a message include its metadata.
     metadata, payload = opened
     offset = 0
     for index in range(metadata.num_messages_in_batch):

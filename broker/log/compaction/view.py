@@ -1,7 +1,4 @@
-"""Read a compacted topic for readers that ask for it: the entries that compaction kept, up to its horizon.
-
-Above the horizon, readers get the log itself.
-"""
+"""Read the entries that compaction kept, up to the compaction horizon. Above the horizon, readers get the log."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _PAGE_BYTES: Final = 1024 * 1024
 
 
 class ReadPage(NamedTuple):
-    """All entries that compaction kept from `first` up to but not including `end`."""
+    """All kept entries from `first` up to, but not including, `end`."""
 
     first: Position
     entries: Sequence[StoredEntry]
@@ -38,10 +35,8 @@ class ReadPage(NamedTuple):
 class CompactedView:
     """The compaction of one topic, as stored in PostgreSQL.
 
-    `stored` None = no run has ever begun, or the compaction was deleted. `stored.generation` 0 = readers still get only
-    the log.
-
-    Only the compactor changes this object. Readers get the entries of a run after one statement has published them.
+    `stored` is None before the first run, and after the compaction was deleted. While `stored.generation` is 0, readers
+    get only the log.
     """
 
     def __init__(
@@ -52,26 +47,26 @@ class CompactedView:
         self._max_message_bytes = max_message_bytes
         self.stored = stored
         self.counters = CompactionCounters()
-        self.is_running = False  # a compaction runs, or waits for its turn
-        # Held while the horizon or the number of a run changes, so that no two changes choose the same number.
+        self.is_running = False  # Also true while a run waits for its turn
+        # Without this lock, two changes could choose the same run number.
         self.changing = asyncio.Lock()
 
     @property
     def horizon(self) -> Position | None:
-        """The last position that this view covers; None = readers get only the log."""
+        """The last position that this view covers; None if readers get only the log."""
         stored = self.stored
         return None if stored is None or not stored.generation else stored.horizon.position
 
     @property
     def trim_limit(self) -> Position | None:
-        """The position above which no entry may be trimmed yet; None = no limit."""
+        """The last position that may be trimmed; None if there is no limit."""
         return None if self.stored is None else self.stored.horizon.position
 
     async def read(self, first: Position) -> ReadPage:
-        """Read the kept entries from `first` on, up to the limits of a page.
+        """Read one page of kept entries, starting at `first`. Safe to cancel.
 
-        An empty page ends after the horizon if no kept entry is left, or at `first` if the compaction was deleted. Safe
-        to cancel.
+        If no kept entry is left, the page is empty and ends after the horizon. If the compaction was deleted, the page
+        is empty and ends at `first`.
         """
         found = await repeat_until_done(
             self._pool,
@@ -79,7 +74,7 @@ class CompactedView:
             what="reading a compacted topic",
         )
         if found is None:
-            return ReadPage(first, (), first)  # the compaction was deleted meanwhile
+            return ReadPage(first, (), first)
         if not found.entries:
             return ReadPage(first, (), _after(found.horizon))
         last = found.entries[-1]
@@ -87,9 +82,9 @@ class CompactedView:
         return ReadPage(first, verified(found.entries), end)
 
     async def last_message(self) -> tuple[StoredEntry, int] | None:
-        """Return the last kept entry and the index of the last kept message in it, or -1 if the entry is not a batch.
+        """Return the last kept entry and the index of its last kept message; None if there is no kept entry.
 
-        Returns None if there is no kept entry.
+        The index is -1 if the entry is not a batch.
         """
         entry = await repeat_until_done(
             self._pool,

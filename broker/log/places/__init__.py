@@ -1,1 +1,1 @@
-"""The two places where a ledger's entries can be: a segment in PostgreSQL, or a file for this ledger alone."""
+"""The places of a ledger's entries. A place is a segment in PostgreSQL or a file."""

@@ -1,4 +1,4 @@
-"""A ledger in a file. A few threads read the files, so that slow storage does not block the event loop."""
+"""A ledger in a file. Threads read the files, because slow storage would block the event loop."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ __all__ = ["FilePlace", "FileReads", "OffloadedUnreadable"]
 
 T = TypeVar("T")
 
-_THREADS = 2  # each needs memory for a row group and for the entries that it returns
+_THREADS = 2  # Each thread needs memory for a row group and its entries
 
 
 class OffloadedUnreadable(PersistenceFailed):
-    """The file of an offloaded ledger is damaged, or cannot be read now. Delivery tries again."""
+    """The file of an offloaded ledger is damaged, or cannot be read now."""
 
 
 class FileReads:
-    """The files of all offloaded ledgers, read and deleted in threads."""
+    """The files of all offloaded ledgers."""
 
     def __init__(self, url: str, *, cache_bytes: int) -> None:
-        """`url` is VELA_OFFLOAD_URL, which may be empty while no ledger is offloaded. Opens nothing yet."""
+        """`url` is VELA_OFFLOAD_URL, which may be empty while no ledger is offloaded."""
         self._files = LedgerFiles(url, cache_bytes=cache_bytes)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger files")
 
     async def run(self, call: Callable[[LedgerFiles], T]) -> T:
         """Run `call` in a thread. Safe to cancel.
 
-        Raises PlaceGone if the file does not exist, and OffloadedUnreadable if it cannot be read or is damaged.
+        Raises PlaceGone if the file does not exist, and OffloadedUnreadable if the file cannot be read.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -50,7 +50,7 @@ class FileReads:
             raise OffloadedUnreadable(str(error)) from error
 
     async def verify(self, name: str) -> Manifest:
-        """Read a whole file and return its manifest. Raises the errors of `LedgerFiles.verify`."""
+        """Check a whole file and return its manifest. Raises the errors of `LedgerFiles.verify`."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._files.verify, name)
 
     async def delete(self, name: str) -> None:
@@ -58,13 +58,13 @@ class FileReads:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._files.delete, name)
 
     def stop(self) -> None:
-        """Accept no more calls, and cancel those that wait for a thread. A call under way still ends normally."""
+        """Accept no more calls, and cancel waiting calls. Running calls end normally."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePlace:
-    """The file of one ledger: a LedgerPlace. Every method also raises OffloadedUnreadable."""
+    """A LedgerPlace for the file of one ledger. Every read may also raise OffloadedUnreadable."""
 
     files: FileReads
     name: str

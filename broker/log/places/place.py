@@ -1,4 +1,4 @@
-"""The interface for reading a ledger, whether it is in PostgreSQL or in a file."""
+"""The interface for reading a ledger from PostgreSQL or a file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["LedgerPlace", "PlaceGone"]
 
 
 class PlaceGone(PersistenceFailed):
-    """A segment or a file does not exist. The ledger may have been moved or trimmed: look up where it is now."""
+    """A segment or a file does not exist. The ledger may have been moved or trimmed."""
 
 
 class LedgerPlace(Protocol):
-    """Where the entries of one ledger are. Two places of a ledger are equal if they are the same segment or file.
+    """The place of one ledger's entries. Two places are equal if they are the same segment or file.
 
-    Every method raises PlaceGone if it finds that the place does not exist. All are safe to repeat and to cancel.
+    Every method raises PlaceGone if the place does not exist. All methods are safe to repeat and to cancel.
     """
 
     async def read(self, first: int, last: int, *, more_bytes: int) -> list[StoredEntry]:
@@ -30,7 +30,7 @@ class LedgerPlace(Protocol):
         """
 
     async def read_some(self, entry_ids: Sequence[int]) -> list[StoredEntry]:
-        """Return the entries with these ids that are stored, in the order of their ids."""
+        """Return the stored entries with these ids, in the order of ids."""
 
     async def read_counts(self, first: int, last: int) -> list[tuple[int, int, int]]:
         """Return (entry id, cumulative messages, cumulative bytes) of the stored entries from `first` to `last`."""

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPlace:
-    """The rows of one ledger: a LedgerPlace. Raises psycopg.Error if the server refuses a read."""
+    """A LedgerPlace for the rows of one ledger. Reads raise psycopg.Error if the server refuses them."""
 
     pool: ConnectionPool
     segment_id: int

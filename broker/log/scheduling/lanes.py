@@ -1,8 +1,7 @@
-"""The writer's lanes: tasks with a connection each, and the logs that wait for one of them.
+"""The writer's lanes. Each lane is a task with its own connection, and stores the sends of waiting logs.
 
-Two lanes store at a time. A third may follow one of them: it copies the next rows of a log ahead, while earlier rows of
-that log are being committed. When the copied rows may commit, this lane counts as storing, and another lane may copy
-ahead.
+Two lanes store at a time. A third lane may copy the next rows of a log while earlier rows of that log commit. When the
+copied rows may commit, the third lane counts as storing.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = ["Lane", "Lanes"]
 logger = logging.getLogger(__name__)
 
 _LANES: Final = 3
-_MOST_STORING: Final = 2  # more lanes would make smaller commits of the same sends
+_MOST_STORING: Final = 2  # More lanes would only make commits smaller
 _RETRY_S: Final = 0.05
 _RETRY_MOST_S: Final = 1.0
 
@@ -40,12 +39,12 @@ _RETRY_MOST_S: Final = 1.0
 class _Job(Enum):
     NONE = auto()
     STORING = auto()
-    FOLLOWING = auto()  # copies rows whose turn to commit has not come
+    FOLLOWING = auto()  # Copies rows that may not commit yet
 
 
 @dataclass(slots=True)
 class Lane:
-    """The connection of one task. It opens when the task first has something to store, and is replaced after a loss."""
+    """One lane. Its connection opens on first use, and again after a loss."""
 
     name: str
     conninfo: str
@@ -53,7 +52,7 @@ class Lane:
     job: _Job = _Job.NONE
 
     async def connected(self) -> PreparedConnection:
-        """Return the connection, after opening it if necessary. Try until the database is available."""
+        """Return an open connection. Try until the database is available."""
         delay_s = _RETRY_S
         while self.connection is None or self.connection.closed:
             try:
@@ -67,14 +66,17 @@ class Lane:
         return self.connection
 
     async def close(self) -> None:
-        """Close the connection. Safe to repeat."""
+        """Close the connection."""
         connection, self.connection = self.connection, None
         if connection is not None:
             await connection.close()
 
 
 class Lanes:
-    """Gives lanes to logs. `store` stores sends of ready logs; `follow` copies rows of a log ahead and commits them."""
+    """Runs the lanes.
+
+    `store` stores sends of ready logs. `follow` copies the next rows of a log and commits them later.
+    """
 
     def __init__(
         self,
@@ -86,20 +88,20 @@ class Lanes:
         self._store = store
         self._follow = follow
         self.ready = ReadyLogs()
-        # Logs whose next rows a lane may copy ahead. The keys are in the order of `submit`.
+        # Logs whose next rows a lane may copy, in the order of `submit`.
         self._followed: dict[TopicLog, None] = {}
         self._lanes = [Lane(f"writer {number}", conninfo) for number in range(_LANES)]
-        self._idle: deque[asyncio.Future[None]] = deque()  # one for each lane that waits for work
+        self._idle: deque[asyncio.Future[None]] = deque()
         self._tasks: list[asyncio.Task[None]] = []
         self._drained = asyncio.Event()
         self._drained.set()
 
     def start(self) -> None:
-        """Start the lanes; each opens its connection when it first has something to store."""
+        """Start the lanes."""
         self._tasks = [asyncio.create_task(self._run(lane), name=lane.name) for lane in self._lanes]
 
     async def drain(self) -> None:
-        """Wait until everything submitted has been answered."""
+        """Wait until all submitted sends are answered."""
         await self._drained.wait()
 
     async def stop(self) -> None:
@@ -111,7 +113,7 @@ class Lanes:
     def submit(self, log: TopicLog) -> None:
         """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane or paused.
 
-        While a batch of the log is in flight, has an effect only if the next batch can be copied ahead.
+        While a batch of the log is in flight, the log is queued only if its next rows can be copied meanwhile.
         """
         if log.is_queued or log.is_taken or log.is_paused:
             return
@@ -126,10 +128,7 @@ class Lanes:
         self._wake()
 
     def turn_came(self, lane: Lane) -> None:
-        """Count this lane as storing, because the rows that it copied ahead may commit.
-
-        Another lane may then copy ahead.
-        """
+        """Count this lane as storing, because its copied rows may commit."""
         lane.job = _Job.STORING
         self._wake()
 
@@ -140,10 +139,9 @@ class Lanes:
         return _Job.FOLLOWING if self._followed and _Job.FOLLOWING not in jobs else _Job.NONE
 
     def _wake(self) -> None:
-        """Wake a lane if there is work for it."""
         while self._idle and self._next_job() is not _Job.NONE:
             waiter = self._idle.popleft()
-            if not waiter.done():  # it is done if its lane was cancelled
+            if not waiter.done():  # The future of a cancelled lane is done
                 waiter.set_result(None)
                 return
 

@@ -1,7 +1,7 @@
 """The logs that wait for a lane of the writer.
 
-Each log is checked at most twice, however many logs wait. A log begins in `_new`. A check may move it to `_sound` or
-`_full`, and a later check from `_sound` to `_full`. A log may be removed from any of the three.
+Each log is checked at most twice, however many logs wait. A log begins in `_new`. A check may move the log to `_sound`
+or `_full`. A later check may move the log from `_sound` to `_full`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ __all__ = ["ReadyLogs"]
 
 
 class ReadyLogs:
-    """The waiting logs, in order. `TopicLog.is_queued` is true while a log waits here."""
+    """The waiting logs. `TopicLog.is_queued` is true while a log waits here."""
 
     def __init__(self) -> None:
         self._new: deque[TopicLog] = deque()
-        self._sound: deque[TopicLog] = deque()  # when last checked, had a ledger to append to, or no sends
-        self._full: deque[TopicLog] = deque()  # when last checked, needed a new ledger first
+        self._sound: deque[TopicLog] = deque()  # Logs that had no sends or a usable ledger when checked
+        self._full: deque[TopicLog] = deque()  # Logs that needed a new ledger when checked
         self._is_turn_of_full = False
 
     def __len__(self) -> int:
         return len(self._new) + len(self._sound) + len(self._full)
 
     def add(self, log: TopicLog) -> None:
-        """Add a log, which must not wait here already."""
+        """Add a log that does not wait here yet."""
         log.is_queued = True
         self._new.append(log)
 
     def next(self) -> TopicLog:
-        """Remove and return a log. Logs that need a ledger take turns with others. Raises IndexError if none waits."""
+        """Remove and return a log. Logs that need a new ledger take turns with other logs.
+
+        Raises IndexError if no log waits.
+        """
         self._is_turn_of_full = not self._is_turn_of_full
         others = self._sound or self._new
         log = (self._full if self._full and (self._is_turn_of_full or not others) else others).popleft()
@@ -41,7 +44,7 @@ class ReadyLogs:
         return log
 
     def next_for(self, segment_id: int, now_ms: int) -> TopicLog | None:
-        """Remove and return the next log that can append to this segment at once; None if there is none."""
+        """Remove and return a log that can append to this segment at once; None if no log can."""
         while others := self._sound or self._new:
             log = others.popleft()
             if _has_sends(log) and log.needs_ledger(now_ms, segment_id):

@@ -1,9 +1,8 @@
 """How much one topic may add to a statement of the writer.
 
-A topic that publishes much could fill whole statements. For each entry, the event loop needs about 15 µs to bind the
-row and to write the receipt, and topics that publish little would have to wait. So while such light topics publish, no
-topic may add more than `BESIDE_LIGHT`. Topics that all publish much do not limit each other, because with small
-statements each of them would store a third less. Callers pass the time; this module reads no clock.
+A busy topic could fill whole statements, and light topics would wait. The event loop needs about 15 µs for each entry.
+While light topics publish, no topic may add more than `BESIDE_LIGHT`. Busy topics alone have no such limit, because
+small statements would make each of them store a third less.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ class Size(NamedTuple):
     size_bytes: int
 
 
-# 1,000 rows of 1 KB take about 15 ms; more rows only add latency. The size is half of the bytes that one connection may
-# send before it gets a receipt, so that one half is gathered while the other commits.
+# 1,000 rows of 1 KB take about 15 ms. More rows only add latency. The size is half of what one connection may send
+# without a receipt, because one half commits while the other half gathers.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
-# How long the lower limit lasts after a light topic and another topic took parts, one after the other.
+# How long `BESIDE_LIGHT` lasts after a light topic and another topic took turns.
 _LASTS_S: Final = 0.1
 
 
 class TopicLimit:
-    """The limit of one topic's part of a statement. It depends on the parts that topics took before."""
+    """The limit of one topic's part of a statement."""
 
     def __init__(self) -> None:
         self._latest_topic_id: int | None = None
@@ -37,11 +36,11 @@ class TopicLimit:
         self._beside_light_until_s = 0.0
 
     def now(self, now_s: float) -> Size:
-        """Return how much one topic may add to a statement at this time."""
+        """Return how much one topic may add to a statement now."""
         return BESIDE_LIGHT if now_s < self._beside_light_until_s else STATEMENT
 
     def took(self, topic_id: int, part: Size, *, has_more: bool, now_s: float) -> None:
-        """Record the part that a topic took, and whether sends of the topic still wait."""
+        """Record the part that a topic took. `has_more` tells whether sends of the topic still wait."""
         is_light = (
             not has_more and part.entries < BESIDE_LIGHT.entries and part.size_bytes < BESIDE_LIGHT.size_bytes
         )
