@@ -65,7 +65,7 @@ class ConsumerSocket(PushSocket):
 
     @property
     def prefetched(self) -> int:
-        """Permits that the socket grants at its start."""
+        """The permits that the socket grants at the start."""
         return 0 if self.options.pull_mode and self.has_one_source else self.options.window
 
     def read_address(self) -> Sequence[str]:

@@ -60,7 +60,7 @@ class _Letter:
     source: DeliverySource
     consumer: ConsumerPort
     position: Position
-    ack: Callable[[Sequence[AckRequest]], None]  # usable after the consumer has left
+    ack: Callable[[Sequence[AckRequest]], None]  # works after the consumer has left
     batch_index: int = _WHOLE_ENTRY  # -1 if the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0

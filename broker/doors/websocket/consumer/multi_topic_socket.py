@@ -36,7 +36,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         super().__init__(broker=broker, clock=clock, fragments=fragments)
         self._requested: RequestedPattern | None = None
         self._list: TopicListPort | None = None
-        self._joining = asyncio.Lock()  # lets one `attach` run at a time
+        self._joining = asyncio.Lock()  # only one `attach` runs at a time
         self._has_started = False
         self._joins: set[asyncio.Task[None]] = set()
 

@@ -26,8 +26,8 @@ class BatchAcks:
     """Turns the ids that a client acks in one topic or partition into acks of entries.
 
     Without `batch_index_acks`, an entry is acked when this socket has acked all members of its last delivery. Until
-    then, a partly acked entry has a bitset. Above `max_entries` bitsets, the oldest bitset is dropped. Its entry stays
-    unacked until the broker delivers the entry again.
+    then, a partly acked entry has a bitset. Above `max_entries` bitsets, the oldest bitset is dropped. The entry then
+    waits for its next delivery.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _LONGEST_DELAY_MS: Final = 100 * 365 * 86_400_000
-_MOST_CHARACTERS: Final = 64 * 1024  # limit for the properties of one `reconsumeLater`
+_MOST_CHARACTERS: Final = 64 * 1024  # limit for the properties of `reconsumeLater`
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 

@@ -95,8 +95,8 @@ def decode_frame(
 ) -> DecodedMessage | list[DecodedMessage]:
     """Return the message of a text frame, or the list of messages of an array. Raises nothing.
 
-    A refused message becomes a SendError, and so does a refused frame. The error number is 3 for bad JSON or a wrong
-    type, and 7 for a missing or bad value. `is_encrypted` says whether the socket has encryptionKeys.
+    A refused message or frame becomes a SendError. The error number is 3 for bad JSON or a wrong type, and 7 for a
+    missing or bad value. `is_encrypted` says whether the socket has encryptionKeys.
     """
     try:
         fields = _decode(frame)
@@ -148,7 +148,7 @@ def _message(fields: _Fields, now_ms: int, is_encrypted: bool) -> DecodedMessage
 def _refused(
     frame: Frame, now_ms: int, error: Exception, is_encrypted: bool
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Decode an array item by item, because its valid messages are still published."""
+    """Decode an array item by item, because the valid messages are still published."""
     try:
         items = array_items(_decode_raw_items(frame))
     except DECODE_ERRORS:
