@@ -1,4 +1,4 @@
-"""Pulsar's binary protocol inside binary WebSocket messages, at `/ws/binary`. A frame may span several messages."""
+"""Pulsar's binary protocol inside binary WebSocket messages, at `/ws/binary`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class BinarySocket(BrokerSocket):
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
-        self._whole_broker = broker  # unguarded: BinaryConnection creates a guard, which CONNECT unlocks
-        self._connection: BinaryConnection | None = None  # None until the handshake is accepted
+        self._whole_broker = broker  # not guarded, because BinaryConnection creates its own guard
+        self._connection: BinaryConnection | None = None
         self._may_read = asyncio.Event()
         self._may_read.set()
 
@@ -53,44 +53,38 @@ class BinarySocket(BrokerSocket):
             await self.transport.share.away(self._may_read.wait())
 
     def release(self) -> None:
-        """Detach the client's producers and consumers. Other consumers get the unacked messages. Safe to repeat."""
+        """Detach the client's producers and consumers. Safe to repeat."""
         if self._connection is not None:
             self._connection.lost()
 
 
 class _WebSocketLink:
-    """A `ByteLink` over a WebSocket. While `may_read` is not set, the socket receives no frames."""
+    """A `ByteLink` over a WebSocket."""
 
     def __init__(self, transport: FrameTransport, may_read: asyncio.Event) -> None:
         self._transport = transport
         self._may_read = may_read
 
     def write(self, buffers: Sequence[bytes]) -> None:
-        """Send all buffers as one message."""
         self._transport.write_frames((b"".join(buffers),), binary=True)
 
     @property
     def unsent_bytes(self) -> int:
-        """Roughly how many written bytes wait in this process."""
         return self._transport.unsent_bytes
 
     def is_writable(self) -> bool:
-        """Return False while too many written bytes wait for the peer."""
         return self._transport.is_writable()
 
     def pause_reading(self) -> None:
-        """Receive no further frames until `resume_reading`."""
         self._may_read.clear()
 
     def resume_reading(self) -> None:
-        """Receive frames again."""
         self._may_read.set()
 
     def close(self) -> None:
-        """Send the written bytes, then close with 1008."""
         self._may_read.set()
         self._transport.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
 
     def abort(self) -> None:
-        """Close as `close` does: the server drops a WebSocket whose peer does not answer the close frame."""
+        """Close normally, because the server drops a WebSocket whose peer does not answer the close frame."""
         self.close()

@@ -9,11 +9,11 @@ from typing import Any
 
 __all__ = ["BoundedTasks"]
 
-_ROOM = 1000  # pieces of work that may wait; while more wait, `has_room` waits too
+_ROOM = 1000
 
 
 class BoundedTasks:
-    """Runs at most `limit` pieces of work at once. Each piece handles its own errors."""
+    """Runs at most `limit` pieces of work at once. Each piece must handle its own errors."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -23,23 +23,23 @@ class BoundedTasks:
         self._room.set()
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `work` now or when its turn comes, however many pieces already wait."""
+        """Run `work` now, or later if `limit` pieces of work are running."""
         self._waiting.append(work)
         if len(self._waiting) > _ROOM:
             self._room.clear()
         self._begin()
 
     async def has_room(self) -> None:
-        """Wait while more than `_ROOM` pieces of work wait for their turn. Safe to cancel."""
+        """Wait while too many pieces of work are queued. Safe to cancel."""
         await self._room.wait()
 
     def drop_waiting(self) -> None:
-        """Drop the pieces that have not begun."""
+        """Drop the pieces of work that have not begun."""
         self._waiting.clear()
         self._room.set()
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait for the running pieces, at most `timeout_s`, then cancel those that still run."""
+        """Wait at most `timeout_s` for the running pieces of work, then cancel the rest."""
         if self._running:
             await asyncio.wait(self._running, timeout=timeout_s)
         for task in self._running:

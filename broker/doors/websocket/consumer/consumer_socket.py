@@ -1,4 +1,4 @@
-"""Consumers of one topic in the WebSocket API, `/ws/v2/consumer/…`. For several topics, see `multi_topic_socket`."""
+"""Consumers of one topic in the WebSocket API, `/ws/v2/consumer/…`."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ __all__ = ["ConsumerSocket"]
 
 
 class ConsumerSocket(PushSocket):
-    """`/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}`: one consumer."""
+    """One consumer at `/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}`."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock, fragments=fragments)
         self.letters: Letters | None = None
 
     async def connect(self) -> None:
-        """Subscribe to every topic and partition, accept, and begin to deliver."""
+        """Subscribe to every topic and partition, accept the handshake, and begin to deliver."""
         topics = self.read_address()
         options = self.options = consumer_options(self.query)
         self._name = options.consumer_name or secrets.token_hex(5)
@@ -65,17 +65,17 @@ class ConsumerSocket(PushSocket):
 
     @property
     def prefetched(self) -> int:
-        """The permits to begin with: 0 in pull mode with one source, otherwise the window."""
+        """The permits that the socket grants at the start."""
         return 0 if self.options.pull_mode and self.has_one_source else self.options.window
 
     def read_address(self) -> Sequence[str]:
-        """Set the subscription and return the full topic names. Raises InvalidQuery."""
+        """Set `subscription` and return the full topic names. Raises InvalidQuery."""
         topic = full_topic(self.path_arguments)
         self.subscription = subscription_name(self.path_arguments["subscription"])
         return (topic,)
 
     async def attach(self, asked: Sequence[str]) -> None:
-        """Attach to these topics, without granting permits yet. Raises BrokerError."""
+        """Subscribe to these topics without granting permits. Raises BrokerError."""
         options, topics = self.options, list(asked)
         if options.dead_letter is not None:
             letters = self.letters = self.letters or Letters(
@@ -87,7 +87,7 @@ class ConsumerSocket(PushSocket):
                 retry=options.retry,
             )
             topics = await letters.resolve(topics, without_own=self.is_growing)
-            # Check the permissions for letters now, and not only when the first letter is written.
+            # Report a missing permission now, not at the first letter.
             for each in letters.topics:
                 self.guard.check_topic(Action.PRODUCE, each)
             if (initial := options.dead_letter.initial_subscription) is not None:
@@ -97,7 +97,7 @@ class ConsumerSocket(PushSocket):
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))
-        for name in topics:  # check all first: a missing permission must leave no subscription behind
+        for name in topics:  # check all topics first, because a refusal must leave no subscription behind
             self.guard.check_topic(Action.CONSUME, TopicName.parse(name), self.subscription)
         first_new = len(self.sources)
         await self.subscribe(topics, self._request, options.crypto_failure_action)
@@ -110,7 +110,7 @@ class ConsumerSocket(PushSocket):
             if self.letters is not None:
                 self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
-                # Count a retry topic as ended. Otherwise `isEndOfTopic` would stay false until it is terminated too.
+                # `isEndOfTopic` must not wait until the retry topic is terminated.
                 source.is_ended = True
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
@@ -144,7 +144,7 @@ class ConsumerSocket(PushSocket):
         return HandshakeRefused(status, f"Failed to create consumer: {reason}")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Carry out one command or an array of them."""
+        """Carry out the commands of one frame."""
         acked: dict[DeliverySource, list[MessageId]] = {}
         self.taken = 0
         for command in decode_commands(only_text(text_data), self.known):
@@ -163,14 +163,12 @@ class ConsumerSocket(PushSocket):
             self._answered(source, ids)
 
     def _answered(self, source: DeliverySource, ids: Sequence[MessageId]) -> None:
-        """Count each of these ids as one answer, even if its message was never pushed."""
         if source.unanswered is not None:
             for message_id in ids:
                 source.unanswered.answered(message_id)
         self.settled(source, len(ids))
 
     def _answered_through(self, source: DeliverySource, message_id: MessageId) -> None:
-        """Count every pushed message up to this one as answered. Count at least one message."""
         messages = 0 if source.unanswered is None else source.unanswered.answered_through(message_id)
         self.settled(source, max(1, messages))
 
@@ -214,7 +212,7 @@ class ConsumerSocket(PushSocket):
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
-        """Apply received acks, leave the unacked messages to other consumers, and finish the letters in progress."""
+        """Release the sources, then finish the letters that are being written."""
         super().release()
         if self.letters is not None:
             self.letters.lost()
@@ -231,5 +229,4 @@ class ConsumerSocket(PushSocket):
 
 
 def _warning_headers(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """Return the warnings as a header of the handshake's answer, or [] if there are none."""
     return [(b"X-Vela-Warning", "; ".join(warnings).encode())] if warnings else []

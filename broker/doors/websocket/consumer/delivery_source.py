@@ -36,54 +36,50 @@ __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
 logger = logging.getLogger(__name__)
 
-# JSON sockets cannot decode entries with these errors, but other clients may be able to. Such an entry stays unacked,
-# unless it is encrypted and cryptoFailureAction is DISCARD or CONSUME.
+# Other clients may be able to read entries with these errors. Only `CryptoFailureAction` may discard such an entry.
 _UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
 
 
 class SourceOwner(Protocol):
-    """The socket, as its sources see it."""
+    """What a source needs from its socket."""
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push the messages of an entry. The socket writes them at the next `flush` or later."""
+        """Queue the messages of an entry for writing."""
 
     def flush(self) -> None:
-        """Write the pushed messages, except those that must wait for room in the window."""
+        """Write the queued messages that need not wait for room in the window."""
 
     def is_writable(self) -> bool:
         """Return whether the socket takes more deliveries."""
 
     def source_closed(self, reason: str) -> None:
-        """End the socket, because the broker detached a consumer."""
+        """End the socket after the broker has detached a consumer."""
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping."""
 
 
 class LetterBox(Protocol):
-    """The socket's `Letters`, as its sources see them."""
+    """What a source needs from `Letters`."""
 
     def bypasses(self, redeliveries: int) -> bool:
-        """Return whether a delivery with this redelivery count goes to the dead letter topic without being pushed."""
+        """Return whether a delivery with this redelivery count goes straight to the dead letter topic."""
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Write a dead letter for a delivery that is not pushed, then grant its permits again."""
+        """Write a dead letter for an unpushed delivery, then grant `permits` again."""
 
 
 class Outgoing(NamedTuple):
-    """The messages of one delivered entry that the socket pushes."""
+    """The messages to push from one delivered entry."""
 
     ledger_id: int
     entry_id: int
-    fragments: Sequence[Fragment]  # at least one
+    fragments: Sequence[Fragment]  # never empty
     redelivery_count: int
 
 
 class DeliverySource:
-    """Does for a JSON client what a client library does: decode entries, track acks, grant permits.
-
-    Implements `ConsumerSink` for its consumer.
-    """
+    """A `ConsumerSink` that decodes entries, tracks acks and grants permits for a JSON client."""
 
     def __init__(
         self,
@@ -94,12 +90,12 @@ class DeliverySource:
         max_message_bytes: int,
         crypto_failure_action: CryptoFailureAction,
     ) -> None:
-        self.partition = partition  # -1 = not a partition
+        self.partition = partition  # -1 if the topic is not partitioned
         self.consumer: ConsumerPort | None = None
         self.acks = BatchAcks()
-        self.is_ended = False  # True = the topic is terminated and all acked; always True for a retry topic
-        self.letters: LetterBox | None = None  # None = nothing becomes a dead letter
-        self.unanswered: Unanswered | None = None  # None = a cumulative ack counts as one answer
+        self.is_ended = False
+        self.letters: LetterBox | None = None
+        self.unanswered: Unanswered | None = None  # if None, a cumulative ack counts as one answer
         self._owner = owner
         self._cache = cache
         self._max_message_bytes = max_message_bytes
@@ -109,15 +105,14 @@ class DeliverySource:
         self._permits_due = 0
         self._is_scheduled = False
 
-    # -- from the broker -----------------------------------------------------------------------------------------
-
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Push the messages of these entries, except entries that become dead letters or cannot be decoded."""
+        """Push these entries, except dead letters and entries that cannot be decoded."""
         has_partly_acked = self.acks.partly_acked > 0
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
-            if has_partly_acked:  # even if redelivery_count is 0, as it always is on Exclusive and Failover
+            # On Exclusive and Failover, a redelivery also has redelivery_count 0.
+            if has_partly_acked:
                 self.acks.forget(ledger_id, entry_id)
             if redelivery_count and self.letters is not None and self.letters.bypasses(redelivery_count):
                 self.letters.take(self, Position(ledger_id, entry_id), charged)
@@ -142,10 +137,6 @@ class DeliverySource:
     def _pass_over(
         self, entry: StoredEntry, redelivery_count: int, charged: int, error: EntryCorrupt
     ) -> None:
-        """Discard a damaged entry. Leave an entry unacked if other clients may be able to read it.
-
-        For an encrypted entry, the crypto failure action decides.
-        """
         position = Position(entry.ledger_id, entry.entry_id)
         if isinstance(error, EntryEncrypted):
             if self._crypto_failure_action is CryptoFailureAction.CONSUME:
@@ -168,10 +159,9 @@ class DeliverySource:
         self.credit(charged)
 
     def _discard(self, position: Position, reason: ValidationError) -> None:
-        """Ack an entry that the client does not get. The subscription counts the reason."""
         consumer = self.consumer
         if consumer is not None:
-            # Ack later, because the broker is in the middle of its loop over this delivery.
+            # Ack later, because the broker is still handling this delivery.
             self._loop.call_soon(
                 lambda: consumer.ack(
                     [AckRequest(position)],
@@ -182,7 +172,7 @@ class DeliverySource:
             )
 
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
-        """Ack the members marked as removed by compaction: the peer never gets them, so it cannot ack them."""
+        """Ack the members that compaction removed, because the peer never gets them."""
         left = _members(fragments) or None
         self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left))
         self.credit(charged - len(fragments))
@@ -192,58 +182,52 @@ class DeliverySource:
         return "?" if self.consumer is None else str(self.consumer.topic_name)
 
     def is_writable(self) -> bool:
-        """Return whether the socket takes more deliveries."""
         return self._owner.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """Record the end. Nothing is pushed: the peer asks with `isEndOfTopic`."""
+        """Record the end of the topic. The peer asks with `isEndOfTopic`."""
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:
-        """End the socket, because the broker detached the consumer, for example for a seek, a reset or an unload."""
         self.consumer = None
         self._owner.source_closed(reason)
 
     def close_connection(self, reason: str) -> None:
-        """End the socket, as `on_consumer_closed` does."""
         self.on_consumer_closed(reason)
 
     def on_active_change(self, is_active: bool) -> None:
-        """Do nothing: Pulsar's WebSocket API has no frame that says which Failover consumer is active."""
+        """Do nothing, because Pulsar's WebSocket API has no frame for this change."""
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping."""
         return await self._owner.is_alive()
 
-    # -- from the peer -------------------------------------------------------------------------------------------
-
     def ack(self, acks: Sequence[EntryAck]) -> None:
-        """Acknowledge these entries, together with other acks that arrive in this turn of the event loop."""
+        """Ack these entries in the next turn of the event loop."""
         self._acks_due += acks
         self._schedule()
 
     def ack_through(self, ack: EntryAck) -> None:
-        """Apply the acks received so far, then this cumulative ack."""
+        """Apply this cumulative ack after all acks received so far."""
         self._settle()
         if self.consumer is not None:
             request = AckRequest(Position(ack.ledger_id, ack.entry_id), ack.remaining)
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Grant permits to the broker, together with others of this turn of the event loop. Ignore 0 and less."""
+        """Grant permits to the broker in the next turn of the event loop. Ignore a number below 1."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()
 
     def redeliver_at(self, position: Position, due_ms: int) -> None:
-        """Carry out a negative ack: deliver the entry again at `due_ms`, in ms since 1970."""
+        """Deliver the entry again at `due_ms`, in milliseconds since 1970."""
         self.acks.forget(*position)
         self._settle()
         if self.consumer is not None:
             self.consumer.redeliver_at([position], due_ms)
 
     def detach(self, cause: DepartureCause) -> None:
-        """Apply the acks received so far, then leave the unacked messages to other consumers. Safe to repeat."""
+        """Apply the acks received so far, then detach the consumer. Safe to repeat."""
         self._permits_due = 0
         self._settle()
         if self.consumer is not None:
@@ -272,7 +256,6 @@ class DeliverySource:
 
 
 def _members(fragments: Sequence[Fragment]) -> int:
-    """Return the batch members among these messages as a bitset."""
     return sum(1 << each.batch_index for each in fragments if each.batch_index >= 0)
 
 

@@ -1,4 +1,4 @@
-"""A cache of decoded entries in the form in which sockets push them, shared by all sockets."""
+"""A cache of decoded entries, shared by all sockets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["Fragment", "FragmentCache"]
 
 
 class Fragment(NamedTuple):
-    """One message of an entry: the parts of its push that are the same every time."""
+    """The part of a message's push frame that is the same for every delivery."""
 
-    batch_index: int  # -1 when the entry is encrypted or not a batch
-    batch_size: int  # 0 when the entry is encrypted or not a batch
-    data: bytes  # for `push_frame`
+    batch_index: int  # -1 if the entry is encrypted or not a batch
+    batch_size: int  # 0 if the entry is encrypted or not a batch
+    data: bytes
 
 
 class FragmentCache:
-    """Keeps the latest decoded entries, with at most `max_bytes` of fragments.
+    """Keeps up to `max_bytes` of fragments, and drops the oldest entries first.
 
-    Does not keep an entry whose fragments take more than a quarter of `max_bytes`.
+    The cache never keeps an entry that is larger than a quarter of `max_bytes`.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -32,13 +32,13 @@ class FragmentCache:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the cached fragments."""
+        """The size of the cached fragments."""
         return self._bytes
 
     def fragments(
         self, ledger_id: int, entry_id: int, data: bytes, *, max_message_bytes: int
     ) -> list[Fragment]:
-        """Return the messages of an entry. Raises EntryCorrupt as `decode_messages` does, and then caches nothing."""
+        """Return the messages of an entry. Raises EntryCorrupt if the entry cannot be decoded."""
         key = (ledger_id, entry_id)
         known = self._entries.get(key)
         if known is not None:

@@ -1,8 +1,7 @@
-"""Dead letters and retry letters of one JSON socket. Clients of the binary protocol write such letters themselves.
+"""Dead letters and retry letters of one JSON socket. Clients of the binary protocol write their own letters.
 
-The socket writes a letter, waits for its receipt, and then acks the original. If it cannot write the letter, the broker
-delivers the original again. So no message is lost: the application acks it, or a letter topic stores it, or both. A
-letter that waits does not keep the message in memory: to write the letter, the socket reads the entry again.
+The socket acks a message only after its letter is durable. If the letter cannot be written, the broker delivers the
+message again. A waiting letter does not hold its message, because the socket reads the entry again.
 """
 
 from __future__ import annotations
@@ -48,25 +47,25 @@ __all__ = ["Letters"]
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # `_Letter` objects of each kind that one socket works on at the same time
-_WHOLE_ENTRY: Final = -2  # as a batch index: every member that is not acked
+AT_ONCE: Final = 100  # limit for each kind of letter
+_WHOLE_ENTRY: Final = -2  # batch index that stands for every unacked member
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
-_FINISH_S: Final = 5.0  # time to finish the letters of one kind when the socket is lost
+_FINISH_S: Final = 5.0  # limit for each kind of letter after the socket is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Letter:
-    """The copy to write, of one message or of all unacked messages of an entry, and how to settle the original."""
+    """A letter to write for one message, or for all unacked messages of an entry."""
 
     source: DeliverySource
     consumer: ConsumerPort
     position: Position
-    ack: Callable[[Sequence[AckRequest]], None]  # works even after the consumer has left
-    batch_index: int = _WHOLE_ENTRY  # index of the only member to copy; -1 = the entry is not a batch
+    ack: Callable[[Sequence[AckRequest]], None]  # works after the consumer has left
+    batch_index: int = _WHOLE_ENTRY  # -1 if the entry is not a batch
     is_retry: bool = False
-    delay_ms: int = 0  # of a retry letter
-    properties: Mapping[str, str] = field(default_factory=dict)  # from the client, for the copy
-    permits: int = 0  # of messages that were not pushed; granted again when the letter is settled
+    delay_ms: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    permits: int = 0  # permits to grant again after the letter
 
 
 class Letters:
@@ -82,26 +81,26 @@ class Letters:
         dead_letter: DeadLetterPolicy | None,
         retry: RetryPolicy | None,
     ) -> None:
-        self.retry_topic: TopicName | None = None  # the socket also consumes this topic
+        self.retry_topic: TopicName | None = None
         self._broker = broker
         self._clock = clock
         self._subscription = subscription
         self._consumer_name = consumer_name
         self._dead_letter = dead_letter
         self._retry = retry
-        self._dead_letter_topics: dict[str, TopicName] = {}  # by topic, without partition suffix
+        self._dead_letter_topics: dict[str, TopicName] = {}  # keys are topics without a partition suffix
         self._producers: dict[str, asyncio.Future[InternalProducer]] = {}
         self._dead_letters = BoundedTasks(AT_ONCE)
         self._retry_letters = BoundedTasks(AT_ONCE)
         self._busy: dict[tuple[Position, int], _Letter] = {}
-        self._failures = 0  # letters in a row that could not be written
+        self._failures = 0  # failed letters since the last success
 
     async def resolve(self, topics: Sequence[str], *, without_own: bool = False) -> list[str]:
-        """Choose the topics of the letters, and return the topics to consume. The caller adds the retry topic to them.
+        """Choose the topics of the letters, and return the topics to consume.
 
-        If the options name no dead letter topic, each topic has its own. With retry letters, all topics share the
-        letter topics of the first one, as in Pulsar. With `without_own`, do not return topics that store these letters.
-        Raises BrokerError, for example InvalidTopicName for a name that is illegal or too long.
+        The caller must also consume `retry_topic`. With retry letters, all topics share the letter topics of the first
+        topic, as in Pulsar. If `without_own` is set, leave out the topics that get letters of this socket. Raises
+        BrokerError.
         """
         bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
         if self._retry is not None:
@@ -112,7 +111,7 @@ class Letters:
         if self._dead_letter is not None:
             given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
             if without_own:
-                # Shorter names first, so that a topic comes before the dead letter topic that is named after it.
+                # A topic must come before its own dead letter topic.
                 bases.sort(key=lambda base: len(base.full))
             for base in bases:
                 if base.full in own:
@@ -125,7 +124,7 @@ class Letters:
         return [topic for topic in topics if TopicName.parse(topic).base not in own]
 
     def dead_letter_topic(self, topic: TopicName) -> str | None:
-        """Return the full name of the topic that stores this topic's dead letters. None if there is none."""
+        """Return the full name of the dead letter topic of `topic`, or None."""
         chosen = self._dead_letter_topics.get(topic.base)
         return None if chosen is None else chosen.full
 
@@ -147,28 +146,24 @@ class Letters:
 
     @property
     def topics(self) -> set[TopicName]:
-        """The topics to which letters go."""
+        """All topics that get letters."""
         return self.dead_letter_topics.union(filter(None, (self.retry_topic,)))
 
     @property
     def dead_letter_topics(self) -> set[TopicName]:
-        """The topics to which dead letters go."""
+        """The topics that get dead letters."""
         return set(self._dead_letter_topics.values())
 
     def attend(self, source: DeliverySource) -> None:
-        """Decide from now on which deliveries of this source become letters."""
+        """Begin to write letters for this source."""
         source.letters = self
         if source.consumer is not None:
             source.consumer.filter_due(lambda due: self._still_due(source, due))
 
-    # -- choosing the letters ------------------------------------------------------------------------------------
-
     def bypasses(self, redeliveries: int) -> bool:
-        """Return whether a delivery with this redelivery count goes to the dead letter topic without being pushed."""
         return self._dead_letter is not None and self._dead_letter.bypasses(redeliveries)
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Write a dead letter for a delivery that is not pushed, then grant its permits again."""
         consumer = source.consumer
         if consumer is not None:
             self._begin(
@@ -184,9 +179,9 @@ class Letters:
     def reconsume_later(
         self, source: DeliverySource, message_id: MessageId, delay_ms: int, properties: Mapping[str, str]
     ) -> None:
-        """Write a retry letter, due after `delay_ms`, or a dead letter if the message has no retries left.
+        """Write a retry letter due after `delay_ms`, or a dead letter if no retries are left.
 
-        Ignore a message that is not pending at this socket. The copy also gets `properties`.
+        Do nothing if the message is not pending at this socket.
         """
         consumer, position = source.consumer, Position(message_id.ledger_id, message_id.entry_id)
         if consumer is not None and consumer.has_pending(position):
@@ -204,11 +199,11 @@ class Letters:
             )
 
     async def has_room(self) -> None:
-        """Wait while too many retry letters wait for their turn."""
+        """Wait while too many retry letters are queued."""
         await self._retry_letters.has_room()
 
     def _still_due(self, source: DeliverySource, due: Sequence[Due]) -> list[Position]:
-        """Begin letters for overdue entries where the options ask for them. Return the positions to redeliver now."""
+        """Begin the letters of overdue entries, and return the positions to deliver again now."""
         consumer = source.consumer
         if consumer is None:
             return [each.position for each in due]
@@ -216,7 +211,7 @@ class Letters:
         wanted: list[Position] = []
         for position, is_nack in due:
             if position in busy:
-                # A letter of this entry is waiting or being written. Check again later which members are unacked.
+                # A letter of this entry is not finished yet. Look at the entry again later.
                 consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
                 continue
             is_dead = self._dead_letter is not None and self._dead_letter.ends(
@@ -236,8 +231,6 @@ class Letters:
                 )
             )
         return wanted
-
-    # -- writing letters -----------------------------------------------------------------------------------------
 
     def _begin(self, letter: _Letter) -> None:
         key = (letter.position, letter.batch_index)
@@ -265,10 +258,7 @@ class Letters:
             self._failed(letter, error)
 
     def _failed(self, letter: _Letter, error: Exception) -> None:
-        """Deliver the entry again: at once after the first failure, and with longer delays after more failures.
-
-        Failures of all the socket's letters count. A letter that is written resets the count.
-        """
+        """Deliver the entry again. The delay grows with consecutive failures of the socket's letters."""
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         logger.warning(
@@ -283,7 +273,7 @@ class Letters:
         letter.consumer.redeliver_at([letter.position], self._clock.now_ms() + delay_ms)
 
     async def _copy(self, letter: _Letter, entry: StoredEntry, remaining: int | None) -> None:
-        """Write letters, ack each message whose letter is durable, then raise the first failure, if any."""
+        """Write the letters, ack the messages whose letters are durable, then raise the first failure."""
         limit = self._broker.settings.max_uncompressed_bytes
         left = [
             message
@@ -314,7 +304,6 @@ class Letters:
                 raise answer
 
     async def _write(self, letter: _Letter, message: Message) -> TopicName:
-        """Publish the copy of one message, wait until it is durable, and return the topic of the copy."""
         consumer, now_ms = letter.consumer, self._clock.now_ms()
         topic = consumer.topic_name
         target, suffix, deliver_at_ms, initial = self.retry_topic, "RETRY", 0, None
@@ -372,17 +361,11 @@ class Letters:
             return await asyncio.shield(opening)
         except Exception:
             if self._producers.get(target.full) is opening:
-                del self._producers[target.full]  # so that the next letter tries again
+                del self._producers[target.full]  # the next letter opens a new producer
             raise
 
-    # -- the end -------------------------------------------------------------------------------------------------
-
     def lost(self) -> None:
-        """Drop the letters that wait, and finish in the background those that are being written. Safe to repeat.
-
-        Dead letters have 5 s to finish, and retry letters up to 5 s more. Other consumers get the messages whose
-        letters were dropped.
-        """
+        """Drop waiting letters, and finish running letters in the background. Safe to repeat."""
         self._dead_letters.drop_waiting()
         self._retry_letters.drop_waiting()
         if self._producers or self._busy:

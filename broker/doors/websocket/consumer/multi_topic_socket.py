@@ -1,4 +1,4 @@
-"""`/ws/v3/consumer/…`: one socket for several topics, named by `topics` or chosen by `topicsPattern`."""
+"""Consumers of several topics in the WebSocket API, `/ws/v3/consumer/…`."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ logger = logging.getLogger(__name__)
 
 
 class MultiTopicConsumerSocket(ConsumerSocket):
-    """One consumer of several topics. With a pattern it also consumes matching topics that are created later.
+    """One consumer of several topics. With a pattern, it also consumes matching topics that are created later.
 
-    A pattern leaves out topics that the client's role may not consume. If the client names such a topic, the broker
-    refuses the handshake. When a topic is deleted or unloaded, the socket closes with 1012, and the client connects
-    again.
+    A pattern leaves out topics that the client may not consume. When a topic is deleted or unloaded, the socket closes
+    with 1012, and the client must connect again.
     """
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock, fragments=fragments)
         self._requested: RequestedPattern | None = None
         self._list: TopicListPort | None = None
-        self._joining = asyncio.Lock()  # held while topics of the pattern are attached
+        self._joining = asyncio.Lock()  # only one `attach` runs at a time
         self._has_started = False
         self._joins: set[asyncio.Task[None]] = set()
 
     def read_address(self) -> Sequence[str]:
-        """Set the subscription and return the named topics, or () if there is a pattern. Raises InvalidQuery."""
+        """Set `subscription` and return the named topics, or () for a pattern. Raises InvalidQuery."""
         self.subscription = subscription_name(self.path_arguments["subscription"])
         found = requested_topics(self.query)
         if not isinstance(found, RequestedPattern):
@@ -51,7 +50,10 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         return ()
 
     async def attach(self, asked: Sequence[str]) -> None:
-        """Attach to the named topics, or to those that the pattern chooses now. Raises BrokerError and InvalidQuery."""
+        """Subscribe to the named topics, or to the topics that match the pattern now.
+
+        Raises BrokerError and InvalidQuery.
+        """
         if self._requested is None:
             await super().attach(asked)
             return
@@ -66,7 +68,6 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             await super().attach(self._permitted(self._list.names))
 
     def _permitted(self, names: frozenset[str]) -> list[str]:
-        """Return those of `names` that the client may consume and does not consume yet."""
         consumed = {each.consumer.topic_name.full for each in self.sources if each.consumer is not None}
         permitted = []
         for name in sorted(names - consumed):
@@ -86,7 +87,6 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             join.add_done_callback(self._joins.discard)
 
     async def _join(self, added: frozenset[str]) -> None:
-        """Consume new topics. If that fails, close the socket, so that the client connects again."""
         async with self._joining:
             before = len(self.sources)
             try:
@@ -97,19 +97,19 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             except Exception:
                 logger.exception("%s: consuming a new topic failed", self.address)
                 self.source_closed("a new topic cannot be consumed; see the broker's log")
-            if self.is_letting_go:  # a consumer may have been attached after `release` detached all of them
+            # `release` may have run before the new consumers were attached.
+            if self.is_letting_go:
                 for source in self.sources[before:]:
                     source.detach(DepartureCause.LOST)
             elif self._has_started:
                 self.credit_share(self.sources[before:], self.prefetched)
 
     def start(self, permits: int) -> None:
-        """Begin to deliver, including from topics that were created while the socket was being opened."""
         super().start(permits)
         self._has_started = True
 
     def release(self) -> None:
-        """Release everything, as the base class does, and stop watching for new topics."""
+        """Release the sources and stop watching for new topics."""
         super().release()
         if self._list is not None:
             self._list.detach()

@@ -1,4 +1,4 @@
-"""Warnings about a consumer's options that do not work as their names suggest."""
+"""Warnings about consumer options that do not do what their names suggest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["option_warnings"]
 
 
 def option_warnings(options: ConsumerOptions) -> Iterator[str]:
-    """Yield one line of ASCII text for each warning."""
+    """Yield each warning as one line of ASCII text."""
     single_active = options.subscription_type in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
     if options.dead_letter is not None and options.retry is None and single_active:
         yield (

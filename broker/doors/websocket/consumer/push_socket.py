@@ -1,4 +1,4 @@
-"""The base of consumer and reader sockets: their sources, their window, and pushes joined into one write."""
+"""The base of consumer and reader sockets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PushSocket"]
 
-KNOWN_IDS: Final = 2_000  # ids that need no parsing when the peer sends them back; twice the largest window
+KNOWN_IDS: Final = 2_000  # parsed ids to keep, twice the largest window
 MAX_READY_BYTES: Final = 1024 * 1024
-MAX_MISSES: Final = 100  # after this many ids of unknown ledgers, `source_of` no longer asks all sources
+MAX_MISSES: Final = 100  # `source_of` stops asking every source after this many unknown ledgers
 
 
 class _Ready(NamedTuple):
@@ -42,15 +42,14 @@ class _Ready(NamedTuple):
 
 
 class PushSocket(BrokerSocket):
-    """Pushes messages of one source or of several.
+    """Pushes messages from one or more sources. A source is a topic or a partition.
 
-    A socket with one source writes each delivery at once, because the broker's permits are its window. A socket with
-    several sources (partitions or topics) does not know which of them have messages. So each source gets a share of the
-    window as permits, at least one, and its deliveries wait here until the window has room. While 1 MiB or more waits,
-    the broker delivers nothing.
+    A single source writes each delivery at once, because the broker's permits are the window. Several sources share the
+    permits, and each source gets at least one permit. Their messages wait here until the window has room. The broker
+    delivers nothing while `MAX_READY_BYTES` wait here.
     """
 
-    window: DeliveryWindow  # `connect` sets it
+    window: DeliveryWindow
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock)
@@ -65,8 +64,8 @@ class PushSocket(BrokerSocket):
         self._ready_bytes = 0
         self._is_draining = False
         self._departure = DepartureCause.LOST
-        self.is_growing = False  # True = topics may be added while the socket is open
-        # True = the socket is ending or has unsubscribed: no topic joins, and `source_closed` sends no close frame.
+        self.is_growing = False  # topics may join while the socket is open
+        # The socket is ending or has unsubscribed, so `source_closed` does nothing.
         self.is_letting_go = False
 
     async def subscribe(
@@ -75,10 +74,10 @@ class PushSocket(BrokerSocket):
         request: Callable[[TopicName, int], SubscribeRequest],
         crypto_failure_action: CryptoFailureAction,
     ) -> None:
-        """Attach to each topic, or to its partitions. Raises BrokerError.
+        """Subscribe to each topic, or to its partitions. Raises BrokerError.
 
-        `request` gets the name of a topic or partition, and the topic's number of partitions. A growing socket passes
-        over a missing topic: it was deleted after the pattern chose it.
+        `request` gets a topic or partition, and the topic's number of partitions. A growing socket skips a deleted
+        topic.
         """
         for text in topics:
             topic = TopicName.parse(text)
@@ -105,25 +104,23 @@ class PushSocket(BrokerSocket):
         self.sources.append(source)
 
     def start(self, permits: int) -> None:
-        """Begin to deliver. A single source gets all permits; several sources share the permits."""
+        """Begin to deliver."""
         self.transport.on_writable(self._writable_again)
         self.credit_share(self.sources, permits)
 
     def credit_share(self, sources: Sequence[DeliverySource], permits: int) -> None:
-        """Let these sources begin to deliver, each with its share of the permits of the whole socket."""
+        """Grant each of these sources its share of the socket's permits."""
         share = permits if self.has_one_source else max(1, permits // max(1, len(self.sources)))
         for source in sources:
             source.credit(share)
 
     @property
     def has_one_source(self) -> bool:
-        """Whether the broker's permits can be the window: there is one source, and there will be no other."""
+        """Whether the socket has one source and will never have more."""
         return len(self.sources) == 1 and not self.is_growing
 
-    # -- out -----------------------------------------------------------------------------------------------------
-
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push the messages of an entry at the next `flush`; without `has_one_source`, once the window has room."""
+        """Queue the messages of an entry for writing."""
         ledger_id, entry_id, fragments, redelivery_count = entry
         self._by_ledger[ledger_id] = source
         if self.has_one_source:
@@ -149,7 +146,7 @@ class PushSocket(BrokerSocket):
         self._frames.append(push_frame(text, data, redelivery_count))
 
     def flush(self) -> None:
-        """Write the pushed messages, except those that must wait for room in the window."""
+        """Write the queued messages that need not wait for room in the window."""
         if self._ready:
             self.drain_soon()
         self._write()
@@ -160,7 +157,7 @@ class PushSocket(BrokerSocket):
             self.transport.write_frames(frames, binary=False)
 
     def drain_soon(self) -> None:
-        """After the current callback, push waiting messages as far as the window has room."""
+        """Push waiting messages in the next turn of the event loop, while the window has room."""
         if self._ready and not self._is_draining:
             self._is_draining = True
             self._loop.call_soon(self._drain)
@@ -181,7 +178,6 @@ class PushSocket(BrokerSocket):
             self._resume_delivery()
 
     def is_writable(self) -> bool:
-        """Return whether the socket takes more deliveries."""
         return self._ready_bytes < MAX_READY_BYTES and self.transport.is_writable()
 
     def _writable_again(self) -> None:
@@ -193,16 +189,14 @@ class PushSocket(BrokerSocket):
             if source.consumer is not None:
                 source.consumer.writable_again()
 
-    # -- in ------------------------------------------------------------------------------------------------------
-
     async def answer_end_of_topic(self, questions: int) -> None:
-        """Answer each `isEndOfTopic`. Then wait while the peer does not read: unread answers would fill the memory."""
+        """Answer each `isEndOfTopic`, then wait until the peer reads. Unread answers would fill the memory."""
         self.transport.write_frames((end_of_topic_frame(self.is_end_of_topic),) * questions, binary=False)
         if not self.transport.is_writable():
             await self.transport.share.away(self.transport.drained())
 
     def settled(self, source: DeliverySource, messages: int) -> None:
-        """Tell the window that the peer has answered this many messages, and use the room that this makes."""
+        """Make room in the window for messages that the peer has answered."""
         credit = self.window.settled(messages)
         if self.has_one_source:
             source.credit(credit)
@@ -212,8 +206,8 @@ class PushSocket(BrokerSocket):
     def source_of(self, message_id: MessageId) -> DeliverySource:
         """Return the source of a message, which another socket may have delivered.
 
-        If no source is known to have the id's ledger, return the source of the id's partition. If there is none, return
-        the first source. Raises InvalidCommand while the socket has no source.
+        For an unknown ledger, return the source of the id's partition, or else the first source. Raises InvalidCommand
+        if the socket has no source.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:
@@ -233,28 +227,25 @@ class PushSocket(BrokerSocket):
 
     @property
     def is_end_of_topic(self) -> bool:
-        """Whether every source is ended. False while there is no source."""
+        """Whether the socket has sources and all of them have ended."""
         return bool(self.sources) and all(source.is_ended for source in self.sources)
 
-    # -- the end -------------------------------------------------------------------------------------------------
-
     def source_closed(self, reason: str) -> None:
-        """Close with 1012, so that the peer connects again, unless the socket is letting go."""
+        """Close with 1012, which tells the peer to connect again."""
         if not self.is_letting_go:
             self.end(CloseCode.SERVICE_RESTART, reason, ServiceNotReady(f"{reason}: connect again"))
 
     async def is_alive(self) -> bool:
-        """Return whether the peer answers a ping."""
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     async def disconnect(self, code: int) -> None:
-        """Record whether the peer closed the socket or the connection was lost, then release everything."""
+        """Record how the connection ended, then release the sources."""
         if code != NO_CLOSE_FRAME:
             self._departure = DepartureCause.CLOSED
         await super().disconnect(code)
 
     def release(self) -> None:
-        """Apply the acks received so far, and leave the unacked messages to other consumers. Safe to repeat."""
+        """Apply the acks received so far, then detach every consumer. Safe to repeat."""
         self.is_letting_go = True
         self._ready.clear()
         self._ready_bytes = 0

@@ -1,4 +1,4 @@
-"""`/ws/v2/reader/…`: reads a topic after a chosen message, without a durable subscription."""
+"""Readers in the WebSocket API, `/ws/v2/reader/…`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ReaderSocket"]
 
-_OWN_STATUS = (401, 403)  # `refusal` keeps these statuses
+_OWN_STATUS = (401, 403)
 
 
 class ReaderSocket(PushSocket):
-    """One reader. It has a non-durable Exclusive subscription of its own."""
+    """One reader with its own non-durable Exclusive subscription."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock, fragments=fragments)
@@ -38,7 +38,7 @@ class ReaderSocket(PushSocket):
         self._passed: dict[DeliverySource, Position] = {}
 
     async def connect(self) -> None:
-        """Attach at the start that the peer chose, accept, and begin to deliver."""
+        """Subscribe at the chosen start, accept the handshake, and begin to deliver."""
         topic = full_topic(self.path_arguments)
         options = self._options = reader_options(self.query)
         self.window = DeliveryWindow.push(options.window)
@@ -61,16 +61,13 @@ class ReaderSocket(PushSocket):
         )
 
     def _start(self, topic: TopicName) -> tuple[Position, int | None]:
-        """Return the first entry to send, and a bitset of its messages to send (None = all).
-
-        The message that the peer named is not sent.
-        """
+        """Return the first entry to send, and a bitset of its messages to send. None means all messages."""
         message_id = self._options.start
         position = Position(message_id.ledger_id, message_id.entry_id)
         if message_id in (EARLIEST, LATEST):
             return position, None
         if topic.partition is not None and message_id.partition not in (-1, topic.partition):
-            return Position(*_EARLIEST), None  # the id says nothing about this partition
+            return Position(*_EARLIEST), None  # the id belongs to another partition
         members = (1 << message_id.batch_size) - 1
         after = members & ~((1 << (message_id.batch_index + 1)) - 1)
         if message_id.batch_index >= 0 and after:
@@ -78,13 +75,13 @@ class ReaderSocket(PushSocket):
         return Position(position.ledger_id, position.entry_id + 1), None
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """Return a refusal with 500, as Pulsar does for readers, unless the status is 401 or 403."""
+        """Return a refusal. Every status except 401 and 403 becomes 500, as in Pulsar."""
         return HandshakeRefused(
             status if status in _OWN_STATUS else 500, f"Failed to create reader: {reason}"
         )
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push, and move the cursor past the entry, so that the backlog has only entries not delivered yet."""
+        """Push the entry and move the cursor, because the backlog must count only undelivered entries."""
         super().push(source, entry)
         if not self._passed:
             self._loop.call_soon(self._move_cursors)
@@ -97,7 +94,7 @@ class ReaderSocket(PushSocket):
                 source.consumer.ack([AckRequest(position)], cumulative=True)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Answer each `isEndOfTopic`. Count every other object as one message processed, whatever id it has."""
+        """Answer each `isEndOfTopic`, and count every other object as one processed message."""
         frame = decode_reader_frame(only_text(text_data))
         self.taken = frame.processed + frame.end_of_topic_requests
         if frame.end_of_topic_requests:

@@ -1,4 +1,4 @@
-"""Turn acks of single messages into acks of entries, as a client library's batch tracker does."""
+"""Turn acks of single messages into acks of entries."""
 
 from __future__ import annotations
 
@@ -10,29 +10,24 @@ from vela.wire.message_id import MessageId
 
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
 
-# A bitset is as long as the batch size that an id claims. Without this limit, invented ids could make the broker
-# allocate gigabytes.
+# The client chooses the batch size in an id. Without a limit, a bitset of that size could take gigabytes.
 MAX_BATCH_SIZE = 1 << 20
 
 
 class EntryAck(NamedTuple):
-    """The ack of one entry. The cursor ANDs `remaining` with the members that are still unacked.
-
-    A named tuple, because every ack needs one and a dataclass would cost more.
-    """
+    """The ack of one entry. A named tuple costs less than a dataclass."""
 
     ledger_id: int
     entry_id: int
-    remaining: int | None  # bit i set = message i of the batch stays unacked; None = the whole entry is done
+    remaining: int | None  # bitset of members to leave unacked; None acks the whole entry
 
 
 class BatchAcks:
-    """Turns the ids that a socket acks, of one topic or partition, into acks of entries.
+    """Turns the ids that a client acks in one topic or partition into acks of entries.
 
-    With `batch_index_acks` (the default) every member is acked separately and nothing is kept between calls. Without
-    it, an entry is acked when this socket has acked all members of its last delivery. Until then a bitset is kept for
-    each entry that was acked or delivered in part, for at most `max_entries`. Above that number the oldest bitset is
-    forgotten. Its entry then stays unacked until the broker delivers it again; no message is lost.
+    Without `batch_index_acks`, an entry is acked when this socket has acked all members of its last delivery. Until
+    then, a partly acked entry has a bitset. Above `max_entries` bitsets, the oldest bitset is dropped. The entry then
+    waits for its next delivery.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -40,21 +35,21 @@ class BatchAcks:
     def __init__(self, *, batch_index_acks: bool = True, max_entries: int = 10_000) -> None:
         self._batch_index_acks = batch_index_acks
         self._max_entries = max_entries
-        self._partly: dict[tuple[int, int], int] = {}  # (ledger, entry) -> bits of unacked members
+        self._partly: dict[tuple[int, int], int] = {}  # bitsets of unacked members, by ledger and entry
 
     @property
     def partly_acked(self) -> int:
-        """The number of entries whose bitset is kept."""
+        """The number of entries that have a bitset."""
         return len(self._partly)
 
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
-        """Return the entry acks for these ids, at most one for each entry, in the order of the ids.
+        """Return the entry acks for these ids, at most one for each entry. Repeated ids are harmless.
 
-        Repeating ids is harmless. Raises InvalidCommand for a batch member with an impossible index or size, and for
-        ids that disagree about the size of a batch; then nothing is recorded.
+        Raises InvalidCommand for an impossible batch index or size, and for ids that disagree about a batch's size. An
+        error records nothing.
         """
         sizes: dict[tuple[int, int], int] = {}
-        merged: dict[tuple[int, int], int] = {}  # bits still unacked according to these ids alone
+        merged: dict[tuple[int, int], int] = {}  # bitsets of members that these ids leave unacked
         for message_id in ids:
             position = (message_id.ledger_id, message_id.entry_id)
             if message_id.batch_index < 0:
@@ -87,9 +82,9 @@ class BatchAcks:
             del self._partly[next(iter(self._partly))]
 
     def delivered(self, ledger_id: int, entry_id: int, members: int) -> None:
-        """Remember a delivery of some members of a batch: bit i of `members` is set for member i.
+        """Record that the peer gets only these members of a batch. `members` is a bitset.
 
-        Without batch index acks, the peer acks the entry by acking these members, because it gets no others.
+        Without batch index acks, the acks of these members ack the entry.
         """
         if members and not self._batch_index_acks:
             self._keep((ledger_id, entry_id), members)
@@ -97,9 +92,8 @@ class BatchAcks:
     def cumulative(self, message_id: MessageId) -> EntryAck:
         """Return the ack of everything up to and including `message_id`.
 
-        If the id names a member of a batch, the members after it remain unacked. Without batch index acks, the batch is
-        acked only if all members after it are acked already; otherwise only the entries before the batch are acked.
-        Raises InvalidCommand for an impossible index or size.
+        Without batch index acks, a batch stays unacked while a member after `message_id` is unacked. Raises
+        InvalidCommand for an impossible batch index or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining = 0
@@ -115,7 +109,7 @@ class BatchAcks:
         return EntryAck(ledger_id=position[0], entry_id=position[1], remaining=remaining or None)
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
-        """Forget the acked members of an entry. It is delivered again, and then they must be acked again."""
+        """Forget the acked members of an entry that is delivered again."""
         self._partly.pop((ledger_id, entry_id), None)
 
 

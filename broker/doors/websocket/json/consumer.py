@@ -1,8 +1,6 @@
-"""A consumer's frames: commands in, messages out.
+"""Frames of a consumer: commands from the client, and messages to the client.
 
-Extensions: a text frame may be a JSON array of commands, and there are two more commands,
-`{"type":"acknowledge","ackType":"cumulative","messageId":…}` and
-`{"type":"reconsumeLater","messageId":…,"delayMillis":…,"properties":{…}}`.
+Vela's extensions are arrays of commands, the command `reconsumeLater`, and the field `ackType` of `acknowledge`.
 """
 
 from __future__ import annotations
@@ -40,39 +38,39 @@ __all__ = [
 ]
 
 _LONGEST_DELAY_MS: Final = 100 * 365 * 86_400_000
-_MOST_CHARACTERS: Final = 64 * 1024  # of the properties of reconsumeLater, kept until the letter is written
+_MOST_CHARACTERS: Final = 64 * 1024  # limit for the properties of `reconsumeLater`
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class Acknowledge(msgspec.Struct, frozen=True, gc=False):
-    """Acknowledge one message, or all messages up to and including this one."""
+    """Acknowledge one message, or all messages up to this message."""
 
     message_id: MessageId
-    cumulative: bool  # True only for the extension ackType=cumulative
+    cumulative: bool
 
 
 class NegativeAcknowledge(msgspec.Struct, frozen=True, gc=False):
-    """Deliver the message again after `negativeAckRedeliveryDelay`, or when `negativeAckRedeliveryBackoff` says so."""
+    """Deliver the message again after the delay in the consumer's options."""
 
     message_id: MessageId
 
 
 class Permit(msgspec.Struct, frozen=True, gc=False):
-    """Grant permits in pull mode. `DeliveryWindow.permit` checks the number; push mode ignores it."""
+    """Grant permits in pull mode. Push mode ignores the command."""
 
     messages: int
 
 
 class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
-    """Write a retry letter, due after `delay_ms`, or the dead letter, then ack the message (an extension)."""
+    """Write a retry letter or a dead letter, then ack the message."""
 
     message_id: MessageId
-    delay_ms: int  # >= 0
-    properties: dict[str, str]  # for the copy
+    delay_ms: int
+    properties: dict[str, str]
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
-    """Remove the subscription. There is no answer; if it fails, the socket is closed with error 3."""
+    """Remove the subscription. There is no answer, but a failure closes the socket with error 3."""
 
 
 class IsEndOfTopic(msgspec.Struct, frozen=True, gc=False):
@@ -88,7 +86,7 @@ class _Fields(msgspec.Struct, gc=False):
     type: str | None = None
     messageId: str | None = None  # noqa: N815
     permitMessages: _Int32 | None = None  # noqa: N815
-    # These may have any type, because only the extensions read them, and Pulsar ignores them.
+    # The next three fields may have any type, because Pulsar ignores these fields.
     ackType: Any = None  # noqa: N815
     delayMillis: Any = None  # noqa: N815
     properties: Any = None
@@ -131,14 +129,11 @@ _END_OF_TOPIC = {True: b'{"endOfTopic":true}', False: b'{"endOfTopic":false}'}
 
 
 def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) -> list[ConsumerCommand]:
-    """Return the commands of a text frame in order. There is one command unless the frame is an array.
+    """Return the commands of a text frame in order.
 
-    `known` maps base64 text to ids that were sent to this socket: a look-up saves parsing (4 µs each). Any other id is
-    parsed, so a client may ack on one socket a message that it received on another.
-
-    Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is missing, not
-    base64 or not a MessageIdData; `permit` without a number; unknown `ackType`; `reconsumeLater` with a wrong delay or
-    wrong properties). A command whose `type` is absent or unknown acknowledges, as in Pulsar.
+    `known` maps base64 text to parsed ids, because parsing an id takes 4 µs. A command whose `type` is absent or
+    unknown acknowledges, as in Pulsar. Raises InvalidJson if the frame has the wrong shape, and InvalidCommand if a
+    command has a bad value.
     """
     fields = guarded_decode(_decode, frame)
     if type(fields) is _Fields:
@@ -211,18 +206,14 @@ def _properties(value: object) -> dict[str, str]:
 
 
 def push_fragment(message: Message) -> bytes:
-    """Return the part of a push that is the same for every delivery of `message`, so that it can be cached.
-
-    The part has payload, properties, publishTime, eventTime (unless 0), key (if there is one) and the closing brace.
-    Pass it to `push_frame`.
-    """
+    """Return the part of a push that is the same for every delivery. `push_frame` adds the rest."""
     return _fragment(
         _Push(message.payload, message.properties, format_time(message.publish_time_ms)), message
     )
 
 
 def encrypted_fragment(entry: EncryptedEntry) -> bytes:
-    """Return the fragment of an encrypted entry, with its `encryptionContext` (cryptoFailureAction CONSUME)."""
+    """Return the fragment of an encrypted entry, including its `encryptionContext`."""
     message = entry.message
     push = _EncryptedPush(message.payload, message.properties, format_time(message.publish_time_ms))
     push.encryptionContext = _EncryptionContext(
@@ -252,7 +243,7 @@ def _fragment(push: _Push, message: Message) -> bytes:
 
 
 def push_frame(message_id_base64: str, fragment: bytes, redelivery_count: int) -> bytes:
-    """Return the frame of one delivery. `redelivery_count` is 0 on the first delivery."""
+    """Return the frame that delivers a message."""
     return b'{"messageId":"%b","redeliveryCount":%d,%b' % (
         message_id_base64.encode(),
         redelivery_count,
@@ -261,5 +252,5 @@ def push_frame(message_id_base64: str, fragment: bytes, redelivery_count: int) -
 
 
 def end_of_topic_frame(ended: bool) -> bytes:
-    """Return the answer to `isEndOfTopic`: true once the topic is terminated and all of it is acked."""
+    """Return the answer to `isEndOfTopic`."""
     return _END_OF_TOPIC[ended]

@@ -1,7 +1,6 @@
-"""Messages that the client has encrypted: the keys in the socket's address, and each message's encryption fields.
+"""Encryption by the client. The socket's address has the keys, and each message has fields for decryption.
 
-The broker stores an encrypted payload unchanged. It writes the fields that consumers need for decryption into the
-entry's metadata.
+The broker stores an encrypted payload unchanged. The entry's metadata holds the keys and fields.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _MOST_BYTES = 2**32 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptionKey:
-    """The key of a client's messages, encrypted for the owner of the public key `name`."""
+    """A message key that is encrypted with the public key `name`."""
 
     name: str
     value: bytes
@@ -33,14 +32,14 @@ class EncryptionKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageEncryption:
-    """The fields of one encrypted message that consumers need to decrypt it."""
+    """The fields that consumers need to decrypt one message."""
 
     param: bytes
-    compression: Compression = Compression.NONE  # applied to the payload before it was encrypted
+    compression: Compression = Compression.NONE  # the client compresses before it encrypts
     uncompressed_bytes: int = 0
 
     def noted(self, keys: Sequence[EncryptionKey], metadata: MessageMetadata, payload: bytes) -> bytes:
-        """Write the keys and these fields into the metadata, and return the payload unchanged."""
+        """Write the keys and fields into the metadata, and return the payload unchanged."""
         for key in keys:
             stored = metadata.encryption_keys.add(key=key.name, value=key.value)
             for name, value in key.metadata.items():
@@ -58,16 +57,16 @@ class _GivenKey(msgspec.Struct):
 
 
 def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
-    """Read `encryptionKeys`: base64 of `{"⟨name⟩": {"keyValue": base64, "metadata": {}}}`. () if there are none.
+    """Read `encryptionKeys`, a JSON object in base64.
 
-    Raises HandshakeRefused (500) for anything else, such as names of keys that the broker is to encrypt with.
+    Raises HandshakeRefused with status 500 for malformed keys, and for names without keys.
     """
     text = query.get("encryptionKeys")
     if not text:
         return ()
     try:
         given = msgspec.json.decode(base64.b64decode(text, validate=True), type=dict[str, _GivenKey])
-    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors, except for deep nesting
+    except (ValueError, RecursionError):  # msgspec raises RecursionError for deep nesting
         given = {}
     if not given:
         raise HandshakeRefused(
@@ -84,7 +83,7 @@ def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
 def message_encryption(
     param: str | None, compression: str | None, uncompressed_bytes: int | None
 ) -> MessageEncryption:
-    """Read the encryption fields of one message. Raises ValueError, which says what is wrong."""
+    """Read the encryption fields of one message. Raises ValueError if a field is wrong."""
     if not param:
         raise ValueError("encryptionParam is missing; send the parameter of the cipher in base64")
     try:

@@ -1,9 +1,4 @@
-"""Errors on an open WebSocket, and the numbers that a peer sees for them.
-
-A `SessionError` closes the socket. A refused send does not close the socket, so the refusal is not an exception but a
-value, `broker.doors.websocket.json.producer.SendError`. `broker.doors.handshake_errors` has the errors that keep a
-socket from opening.
-"""
+"""Errors on an open WebSocket, with their error numbers and close codes."""
 
 from __future__ import annotations
 
@@ -22,15 +17,11 @@ __all__ = [
     "close_reason",
 ]
 
-MAX_CLOSE_REASON_BYTES = 123  # a control frame has at most 125 bytes; the code takes two (RFC 6455, 5.5)
+MAX_CLOSE_REASON_BYTES = 123  # RFC 6455 allows 125 bytes, and the close code takes two
 
 
 class WebSocketError(IntEnum):
-    """Pulsar's error numbers.
-
-    At the handshake Vela answers with HTTP statuses instead. It sends 5 when it closes a socket because the credentials
-    have expired or were revoked, and 6 when a permission was revoked. It never sends 1, 2 or 4.
-    """
+    """Pulsar's error numbers. Vela never sends 1, 2 or 4."""
 
     FAILED_TO_CREATE_PRODUCER = 1
     FAILED_TO_SUBSCRIBE = 2
@@ -43,7 +34,7 @@ class WebSocketError(IntEnum):
 
     @property
     def text(self) -> str:
-        """Pulsar's text for the number."""
+        """Pulsar's text for the error."""
         return _TEXTS[self]
 
 
@@ -60,48 +51,48 @@ _TEXTS = {
 
 
 class CloseCode(IntEnum):
-    """The close codes that a peer sees, besides Autobahn's 1002 for a violation of the WebSocket protocol."""
+    """The close codes that a peer sees. Autobahn also sends 1002 for a violation of the WebSocket protocol."""
 
     NORMAL = 1000  # the client closed first
-    GOING_AWAY = 1001  # the broker stops, and this socket has neither a consumer nor a producer
-    UNSUPPORTED_DATA = 1003  # a binary frame on a JSON endpoint
-    INVALID_DATA = 1007  # not UTF-8, or (error 3) not JSON or JSON of the wrong shape
-    # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have expired or
-    # were revoked (error 5); a revoked permission (error 6); on /ws/binary, every close by BinaryConnection.
+    GOING_AWAY = 1001  # the broker stops while the socket has no consumer or producer
+    UNSUPPORTED_DATA = 1003
+    INVALID_DATA = 1007  # text that is not UTF-8, or not JSON of the expected shape
+    # An impossible command, expired or revoked credentials, or a revoked permission. BinaryConnection always closes
+    # with this code.
     POLICY_VIOLATION = 1008
-    MESSAGE_TOO_BIG = 1009  # a frame above the limit
-    INTERNAL_ERROR = 1011  # a fault of the broker
-    SERVICE_RESTART = 1012  # the broker closed the consumer or producer, for example to seek: connect again
+    MESSAGE_TOO_BIG = 1009
+    INTERNAL_ERROR = 1011
+    SERVICE_RESTART = 1012  # the broker closed the consumer or producer, and the client may connect again
 
 
 class SessionError(RemoteProtocolError):
-    """Closes the socket with `close_code` and `reason`. You may show `str()` to the peer."""
+    """An error that closes the socket with `close_code` and `reason`. The peer sees the error's text."""
 
     close_code: ClassVar[CloseCode] = CloseCode.POLICY_VIOLATION
     error: ClassVar[WebSocketError] = WebSocketError.FAILED_TO_DESERIALIZE_FROM_JSON
 
     @property
     def reason(self) -> str:
-        """The close frame's text: Pulsar's number of the error, then the message of the error."""
+        """The text of the close frame, which begins with Pulsar's error number."""
         return close_reason(f"{int(self.error)}: {self}")
 
 
 class InvalidJson(SessionError):
-    """The frame is not JSON, or does not have the shape that this endpoint expects. Nothing in it is applied."""
+    """The frame is not JSON of the expected shape. Nothing in the frame is applied."""
 
     close_code = CloseCode.INVALID_DATA
 
 
 class InvalidCommand(SessionError):
-    """Well-formed JSON that asks for something impossible. In an array, earlier commands may have been applied."""
+    """The command cannot be carried out. Earlier commands of an array may have been applied."""
 
 
 class UnexpectedBinaryFrame(SessionError):
-    """A binary frame on a JSON endpoint; Pulsar's binary protocol is at /ws/binary."""
+    """The client sent a binary frame to a JSON endpoint."""
 
     close_code = CloseCode.UNSUPPORTED_DATA
 
 
 def close_reason(text: str) -> str:
-    """Return `text`, cut at a character boundary so that it fits a close frame (123 bytes of UTF-8)."""
+    """Return `text`, cut at a character boundary to fit a close frame."""
     return text.encode("utf-8", "replace")[:MAX_CLOSE_REASON_BYTES].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""The parts that decoders of client frames share: the limit on arrays, and msgspec's errors turned into InvalidJson."""
+"""Decoding of client frames, shared by all JSON endpoints."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from broker.doors.websocket.json.errors import InvalidJson
 
 __all__ = ["MAX_ITEMS_PER_FRAME", "Frame", "guarded_decode"]
 
-MAX_ITEMS_PER_FRAME = 1000  # objects in one array; bounds the time that one frame takes
+MAX_ITEMS_PER_FRAME = 1000  # limits the time that one frame takes
 
 Frame: TypeAlias = str | bytes | bytearray | memoryview
 
 _T = TypeVar("_T")
 
-# msgspec raises MsgspecError, UnicodeError for bytes that are not UTF-8, and RecursionError for deep nesting.
+# msgspec raises UnicodeError for invalid UTF-8 and RecursionError for deep nesting.
 DECODE_ERRORS: tuple[type[Exception], ...] = (msgspec.MsgspecError, UnicodeError, RecursionError)
-_TRUNCATED: Final = "Input data was truncated"  # msgspec's words, which do not say what to change
+_TRUNCATED: Final = "Input data was truncated"
 
 
 def guarded_decode(decode: Callable[[Frame], _T], frame: Frame) -> _T:
-    """Return `decode(frame)`. Raises InvalidJson for every error in the text."""
+    """Return `decode(frame)`. Raises InvalidJson if the text cannot be decoded."""
     try:
         return decode(frame)
     except RecursionError:
@@ -36,7 +36,7 @@ def guarded_decode(decode: Callable[[Frame], _T], frame: Frame) -> _T:
 
 
 def array_items(value: list[Any]) -> list[Any]:
-    """Return the items of an array frame. Raises InvalidJson if there are none or too many."""
+    """Return the items of an array frame. Raises InvalidJson if there are no items or too many."""
     if not value:
         raise InvalidJson("an array frame needs at least one object")
     if len(value) > MAX_ITEMS_PER_FRAME:

@@ -1,4 +1,4 @@
-"""The options of a socket, read from the query of its handshake. Unknown parameters are ignored."""
+"""The options of a socket, read from its query string. Unknown parameters are ignored."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ __all__ = [
     "reader_options",
 ]
 
-MAX_RECEIVER_QUEUE = 1000  # messages; a larger number counts as this one
+MAX_RECEIVER_QUEUE = 1000  # larger numbers are lowered to this limit
 MIN_ACK_TIMEOUT_MS = 1000
 MIN_TICK_MS = 100
-MIN_NEGATIVE_ACK_DELAY_MS = 100  # a shorter delay counts as this one, as in Pulsar's clients
+MIN_NEGATIVE_ACK_DELAY_MS = 100  # shorter delays are raised to this minimum, as in Pulsar
 
 _BACKOFF = re.compile(r"([0-9]{1,9}),([0-9]{1,9})(?:,([0-9]{1,3}(?:\.[0-9]{1,3})?))?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
@@ -59,7 +59,7 @@ class RoutingMode(StrEnum):
 
 
 class CompressionType(StrEnum):
-    """How the broker compresses a stored entry. Frames are not compressed."""
+    """How the broker compresses a stored entry."""
 
     NONE = "NONE"
     LZ4 = "LZ4"
@@ -69,7 +69,7 @@ class CompressionType(StrEnum):
 
 
 class SubscriptionType(StrEnum):
-    """How consumers share the subscription, in Pulsar's spelling."""
+    """How consumers share a subscription."""
 
     EXCLUSIVE = "Exclusive"
     SHARED = "Shared"
@@ -85,14 +85,14 @@ class SubscriptionMode(StrEnum):
 
 
 class InitialPosition(StrEnum):
-    """Where a subscription created by this socket begins."""
+    """Where a new subscription begins."""
 
     LATEST = "Latest"
     EARLIEST = "Earliest"
 
 
 class CryptoFailureAction(StrEnum):
-    """What to do with an encrypted message: leave it unacked, discard it, or push it still encrypted."""
+    """What happens to an encrypted message. FAIL leaves it unacked, and CONSUME pushes it still encrypted."""
 
     FAIL = "FAIL"
     DISCARD = "DISCARD"
@@ -101,19 +101,19 @@ class CryptoFailureAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """Options of a producer. Without batching, `batching_max_…` and `max_pending_messages` have their defaults."""
+    """Options of a producer. Without batching, the limits for batches and pending messages keep their defaults."""
 
-    producer_name: str | None = None  # None = the broker generates one
-    initial_sequence_id: int | None = None  # the last id already used; None = the last stored id, if known
+    producer_name: str | None = None
+    initial_sequence_id: int | None = None  # the last id already used; None = the last stored id
     hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
-    send_timeout_ms: int = 30_000  # 0 = never
+    send_timeout_ms: int = 30_000  # 0 = no timeout
     routing_mode: RoutingMode = RoutingMode.SINGLE
     batching_enabled: bool = False
-    batching_max_messages: int = 1000  # messages in one batch
+    batching_max_messages: int = 1000
     batching_max_publish_delay_ms: int = 1
-    max_pending_messages: int = 0  # messages without a receipt, 0 = unbounded
+    max_pending_messages: int = 0  # 0 = unlimited
     compression: CompressionType = CompressionType.NONE
-    encryption_keys: tuple[EncryptionKey, ...] = ()  # the client's keys; () = the client does not encrypt
+    encryption_keys: tuple[EncryptionKey, ...] = ()  # empty if the client does not encrypt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,15 +123,15 @@ class ConsumerOptions:
     subscription_type: SubscriptionType = SubscriptionType.EXCLUSIVE
     subscription_mode: SubscriptionMode = SubscriptionMode.DURABLE
     initial_position: InitialPosition = InitialPosition.LATEST
-    receiver_queue_size: int = MAX_RECEIVER_QUEUE  # messages, 0 … 1000
-    consumer_name: str | None = None  # None = the broker generates one
+    receiver_queue_size: int = MAX_RECEIVER_QUEUE
+    consumer_name: str | None = None
     priority_level: int = 0  # 0 is served first
-    ack_timeout_ms: int = 0  # 0 = off, else >= 1000
-    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts fall on multiples of this; never above the timeout
-    ack_timeout_backoff: RedeliveryBackoff | None = None  # added to the timeout, by redelivery count
-    negative_ack_redelivery_delay_ms: int = 60_000  # >= 100
-    negative_ack_backoff: RedeliveryBackoff | None = None  # instead of the delay, by redelivery count
-    batch_index_acks: bool = True  # members of a batch are acked separately
+    ack_timeout_ms: int = 0  # 0 = off
+    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts are rounded up to multiples of the tick
+    ack_timeout_backoff: RedeliveryBackoff | None = None  # delay that is added to the timeout
+    negative_ack_redelivery_delay_ms: int = 60_000
+    negative_ack_backoff: RedeliveryBackoff | None = None  # replaces the fixed delay
+    batch_index_acks: bool = True
     dead_letter: DeadLetterPolicy | None = None
     retry: RetryPolicy | None = None
     pull_mode: bool = False
@@ -139,7 +139,7 @@ class ConsumerOptions:
 
     @property
     def window(self) -> int:
-        """How many pushed messages may wait for an answer in push mode: the queue size, at least 1."""
+        """Pushed messages that may wait for an answer in push mode, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
@@ -147,22 +147,22 @@ class ConsumerOptions:
 class ReaderOptions:
     """Options of a reader."""
 
-    start: MessageId = LATEST  # exclusive: reading begins after this message
-    receiver_queue_size: int = MAX_RECEIVER_QUEUE  # messages, 0 … 1000
-    reader_name: str | None = None  # None = the broker generates one
+    start: MessageId = LATEST  # reading begins after this message
+    receiver_queue_size: int = MAX_RECEIVER_QUEUE
+    reader_name: str | None = None
     crypto_failure_action: CryptoFailureAction = CryptoFailureAction.FAIL
 
     @property
     def window(self) -> int:
-        """How many pushed messages may wait to be processed: the queue size, at least 1."""
+        """Pushed messages that may wait to be processed, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
 def producer_options(query: Query) -> ProducerOptions:
     """Read the options of a producer. With encryptionKeys, batching and compression are off.
 
-    Raises InvalidQuery (400), and HandshakeRefused (500) if encryptionKeys is malformed or has only names: a client
-    that expects the broker to encrypt must not publish in plain text.
+    Raises InvalidQuery, or HandshakeRefused if encryptionKeys is set without valid keys. A client that expects the
+    broker to encrypt must not publish plain text.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()
@@ -188,7 +188,7 @@ def producer_options(query: Query) -> ProducerOptions:
 
 
 def consumer_options(query: Query) -> ConsumerOptions:
-    """Read the options of a consumer, v2 or v3. Raises InvalidQuery (400)."""
+    """Read the options of a consumer. Raises InvalidQuery."""
     defaults = ConsumerOptions()
     name = query.get("consumerName")
     if name is not None and not name.strip():
@@ -221,7 +221,7 @@ def consumer_options(query: Query) -> ConsumerOptions:
 
 
 def reader_options(query: Query) -> ReaderOptions:
-    """Read the options of a reader. Raises HandshakeRefused, always with 500 as Pulsar does for readers."""
+    """Read the options of a reader. Raises HandshakeRefused with status 500, as Pulsar does for readers."""
     try:
         return ReaderOptions(
             start=_start(query),
@@ -304,7 +304,6 @@ def _retry(query: Query) -> RetryPolicy | None:
 
 
 def _flag(query: Query, name: str, *, default: bool = False) -> bool:
-    """Read a flag. Raises InvalidQuery unless it is true or false."""
     if name not in query:
         return default
     text = query[name].lower()
@@ -314,7 +313,6 @@ def _flag(query: Query, name: str, *, default: bool = False) -> bool:
 
 
 def _tick_ms(query: Query, ack_timeout_ms: int) -> int:
-    """Read ackTimeoutTickMillis. Raises InvalidQuery below 100 ms; a tick above the timeout counts as the timeout."""
     tick_ms = _number(query, "ackTimeoutTickMillis", MIN_TICK_MS, minimum=MIN_TICK_MS)
     return min(tick_ms, ack_timeout_ms) if ack_timeout_ms else tick_ms
 

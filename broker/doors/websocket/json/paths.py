@@ -1,4 +1,4 @@
-"""The names in a WebSocket's address: topic and subscription from the path, a v3 consumer's topics from the query."""
+"""Names of topics and subscriptions in a WebSocket's address."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["RequestedPattern", "full_topic", "requested_topics", "subscription_n
 
 
 def full_topic(pieces: Mapping[str, str]) -> str:
-    """Return `domain://tenant/namespace/topic`. `pieces` has the parts of the path by name, still percent-encoded.
+    """Return `domain://tenant/namespace/topic` from the percent-encoded parts of the path.
 
-    Empty segments inside the topic are left out. The broker checks later whether the name is legal. Raises InvalidQuery
-    for an unknown domain, and for a piece that is blank or cannot be decoded.
+    Empty segments inside the topic are left out. Raises InvalidQuery for an unknown domain, and for a part that is
+    blank or cannot be decoded. The name may still be illegal.
     """
     domain = pieces["domain"]
     if domain not in DOMAINS:
@@ -33,7 +33,7 @@ def full_topic(pieces: Mapping[str, str]) -> str:
 
 
 def subscription_name(piece: str) -> str:
-    """Return the decoded name. Raises InvalidQuery if it cannot be decoded, is blank or has a control character."""
+    """Return the decoded name. Raises InvalidQuery if the name is blank, malformed or has a control character."""
     name = form_decode(piece, "the subscription")
     if not name.strip():
         raise InvalidQuery("the subscription name is empty")
@@ -44,17 +44,16 @@ def subscription_name(piece: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedPattern:
-    """The topics of one namespace that a pattern chooses, now and later."""
+    """The topics of one namespace that match a pattern, now or later."""
 
-    namespace: str  # tenant/namespace
+    namespace: str  # `tenant/namespace`
     pattern: TopicPattern
 
 
 def requested_topics(query: Query) -> tuple[str, ...] | RequestedPattern:
-    """Return the names in `topics=a,b`, in order and without repetition, or the pattern.
+    """Return the names in `topics` without duplicates, or the pattern in `topicsPattern`.
 
-    Raises InvalidQuery unless exactly one of `topics` and `topicsPattern` is given, for an empty name among `topics`,
-    and for a pattern that is invalid or chooses non-persistent topics.
+    Raises InvalidQuery unless exactly one parameter is given and valid. A pattern must choose persistent topics.
     """
     topics, pattern = query.get("topics"), query.get("topicsPattern")
     if topics is None and pattern is None:

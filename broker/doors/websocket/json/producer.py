@@ -1,7 +1,7 @@
-"""A producer's frames: messages in, acks out.
+"""Frames of a producer: messages from the client, and acks to the client.
 
-Extension: a text frame may be a JSON array of message objects. Each of them succeeds or fails as if it had been sent
-alone. The answer is one frame, an array of acks and refusals in the same order. It is sent once all are known.
+A frame may hold an array of messages, which is Vela's extension. Each message succeeds or fails on its own. The answer
+is one array in the same order.
 """
 
 from __future__ import annotations
@@ -23,29 +23,26 @@ _MAX_TIME_MS = 2**63 - 1
 
 
 class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message to publish. A msgspec struct: a dataclass would take five times as long to make."""
+    """One message to publish. A struct is five times as fast to make as a dataclass."""
 
     payload: bytes
-    properties: dict[str, str]  # {} if none were sent
-    key: str | None  # partition key
+    properties: dict[str, str]
+    key: str | None
     event_time_ms: int  # 0 = none
     deliver_at_ms: int | None  # None = at once
-    context: str | None  # echoed in the ack; None = not sent
-    encryption: MessageEncryption | None = None  # None = the socket has no encryptionKeys
+    context: str | None  # echoed in the ack
+    encryption: MessageEncryption | None = None
 
 
 class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The refusal of a message. The socket stays open."""
 
-    error: WebSocketError  # 3, 7 or 8
-    message: str  # why the message was refused, for a person to read
-    context: str | None = None  # None if there is none, or if the JSON could not be read
+    error: WebSocketError
+    message: str
+    context: str | None = None
 
     def to_frame(self) -> bytes:
-        """Return `{"result":"send-error:<n>","errorMsg":…,"context":…,"errorCode":0,"schemaVersion":0}`.
-
-        Leaves out a `context` of None.
-        """
+        """Return the refusal as JSON. A `context` of None is left out."""
         return _encode(
             _ErrorAck(
                 result=f"send-error:{int(self.error)}",
@@ -59,7 +56,7 @@ DecodedMessage: TypeAlias = ProducerMessage | SendError
 
 
 class _Fields(msgspec.Struct, gc=False):
-    # The names are Pulsar's. Other fields are ignored, as in Pulsar.
+    # Other fields are ignored, as in Pulsar.
     payload: bytes | None = None
     properties: dict[str, str] | None = None
     context: str | None = None
@@ -74,7 +71,7 @@ class _Fields(msgspec.Struct, gc=False):
 
 
 class _FieldsBadPayload(_Fields, gc=False):
-    # Decodes a refused object again: if only its base64 is wrong, the answer can echo the context (error 7).
+    # If only the payload's base64 is wrong, the answer can still echo the context.
     payload: str | None = None  # type: ignore[assignment]
 
 
@@ -96,12 +93,10 @@ _decode_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def decode_frame(
     frame: Frame, now_ms: int, *, is_encrypted: bool = False
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Return the message of a text frame, or a list of messages if the frame is an array. Raises nothing.
+    """Return the message of a text frame, or the list of messages of an array. Raises nothing.
 
-    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted` says whether the socket has encryptionKeys.
-    A refused message becomes a SendError, and so does an array that is empty or too long. Its error number is 7 for a
-    payload that is missing, null or not base64, for a time that cannot be read or stored, and for missing or wrong
-    encryption fields. Otherwise the number is 3, for example if the frame is not JSON or a field has the wrong type.
+    A refused message or frame becomes a SendError. The error number is 3 for bad JSON or a wrong type, and 7 for a
+    missing or bad value. `is_encrypted` says whether the socket has encryptionKeys.
     """
     try:
         fields = _decode(frame)
@@ -153,7 +148,7 @@ def _message(fields: _Fields, now_ms: int, is_encrypted: bool) -> DecodedMessage
 def _refused(
     frame: Frame, now_ms: int, error: Exception, is_encrypted: bool
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Decode the objects of a refused frame one by one, so that valid messages are published and contexts echoed."""
+    """Decode an array item by item, because the valid messages are still published."""
     try:
         items = array_items(_decode_raw_items(frame))
     except DECODE_ERRORS:
@@ -187,10 +182,7 @@ def _bad_field(message: str, fields: _Fields) -> SendError:
 
 
 def ack_frame(message_id_base64: str, context: str | None) -> bytes:
-    """Return `{"result":"ok","messageId":…,"context":…,"errorCode":0,"schemaVersion":0}`.
-
-    Leaves out a `context` of None. `message_id_base64` is `MessageId.to_base64()`: base64 needs no escaping.
-    """
+    """Return the ack of a message as JSON. A `context` of None is left out."""
     if context is None:
         return (
             b'{"result":"ok","messageId":"%b","errorCode":0,"schemaVersion":0}' % message_id_base64.encode()
@@ -202,19 +194,18 @@ def ack_frame(message_id_base64: str, context: str | None) -> bytes:
 
 
 class ArrayAcks:
-    """Collects the answers to one array frame. Settle every index, in any order."""
+    """Collects the answers to one array frame."""
 
     __slots__ = ("_answers", "_waiting")
 
     def __init__(self, messages: int) -> None:
-        """`messages` >= 1 is the number of items in the frame."""
         self._answers: list[bytes] = [b""] * messages
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item.
+        """Record the answer to an item, and return the frame after the last answer.
 
-        Return the frame if this was the last missing answer, else None. An item that has its answer already keeps it.
+        An item keeps its first answer.
         """
         if self._answers[index]:
             return None

@@ -1,4 +1,4 @@
-"""A reader's frames to the broker. In the other direction, readers get the same frames as consumers."""
+"""Decode the frames of a reader. The broker sends readers the same frames as consumers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderFrame:
-    """The reports and requests in one frame of a reader."""
+    """The number of reports and requests in one frame of a reader."""
 
-    processed: int  # messages processed; this makes room in the window and acks nothing
-    end_of_topic_requests: int  # answer each with `end_of_topic_frame`
+    processed: int  # a report makes room in the window and acks nothing
+    end_of_topic_requests: int
 
 
 def decode_reader_frame(frame: Frame) -> ReaderFrame:
-    """Decode a reader's frame. A JSON object, even `{}`, reports one message as processed, unless it is `isEndOfTopic`.
+    """Decode an object, or an array of objects, which is Vela's extension. Raises InvalidJson.
 
-    The ids in the frame are not read. Extension: an array of such objects. Raises InvalidJson for anything else.
+    Every object except `isEndOfTopic` reports one message as processed. Message ids are not read.
     """
     fields = guarded_decode(_decode, frame)
     items = [fields] if type(fields) is _Fields else array_items(fields)

@@ -1,4 +1,4 @@
-"""Count the unanswered messages of one topic or partition, because a cumulative ack may answer many of them."""
+"""Count the unanswered messages of one topic or partition. One cumulative ack may answer many messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST: Final = 10_000  # ten times the largest window
 
 
 class Unanswered:
-    """Counts the unanswered copies of each pushed message. Keeps only the latest `most` messages."""
+    """Counts how often each message was pushed but not answered. Keeps only the latest `most` messages."""
 
     __slots__ = ("_copies", "_most")
 
@@ -26,21 +26,21 @@ class Unanswered:
         return len(self._copies)
 
     def pushed(self, ledger_id: int, entry_id: int, batch_index: int) -> None:
-        """Count a message that is pushed, perhaps again. `batch_index` is -1 if the entry is not a batch."""
+        """Count a push of a message. `batch_index` is -1 if the entry is not a batch."""
         copies, key = self._copies, (ledger_id, entry_id, batch_index)
         copies[key] = copies.get(key, 0) + 1
         if len(copies) > self._most:
             del copies[next(iter(copies))]
 
     def answered(self, message_id: MessageId) -> None:
-        """Count one copy of a message as answered. Do nothing if no copy of it is counted as pushed."""
+        """Count one answer to a message. Ignore a message that is not counted."""
         key = (message_id.ledger_id, message_id.entry_id, message_id.batch_index)
         left = self._copies.pop(key, 0) - 1
         if left > 0:
             self._copies[key] = left
 
     def answered_through(self, message_id: MessageId) -> int:
-        """Forget all copies of a message and of every earlier one: they are answered. Return how many there were.
+        """Remove a message and all earlier messages, and return the number of unanswered pushes.
 
         An id without a batch index stands for a whole entry.
         """
