@@ -59,8 +59,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     `connect` accepts or raises HandshakeRefused. `disconnect` is called once, even after a refusal. Callbacks of the
     broker cannot await, so they write to `transport`.
 
-    The receive loop replaces Channels' loop, which makes a task for each message. docs/decisions/0023-channels-for-
-    the-websocket-doors.md has the figures.
+    The receive loop replaces Channels' loop, which makes a task for each message.
+    docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
     """
 
     scope: Scope
