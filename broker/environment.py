@@ -18,7 +18,7 @@ _MOST = 2**62  # Fits PostgreSQL's bigint
 
 
 class SettingInvalid(ValueError):
-    """One or more settings cannot be used. The message names them and says why."""
+    """One or more settings cannot be used. The message names the settings and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""Histograms of how long publishes, deliveries and acks take.
-
-A histogram gets an observation for a group, not for a single message.
-"""
+"""Histograms of how long publishes, deliveries and acks take."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def handler(
 ) -> Callable[[F], F]:
     """Let `manage.py runhandlers` call a function with each message of a subscription.
 
-    The worker acks a message when the function returns. After an exception, the message is delivered again after
-    `retry_delay_s`. Delivery is at least once, so the function must be safe to repeat.
+    The worker acks a message when the function returns. If the function raises, the message is delivered again
+    after `retry_delay_s`. Delivery is at least once, so the function must be safe to repeat.
 
     A plain function runs in a thread with its own database connection. A coroutine function runs on the worker's
     event loop. The ack of an `atomic` call follows the commit.

@@ -197,7 +197,7 @@ class _Runner:
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # The worker stops. Other cancellations come from the function
+                raise  # The worker stops. Other cancellations come from the function itself
             logger.exception(
                 "%s: the call failed, and message %s will be delivered again",
                 handler.name,
