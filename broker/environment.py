@@ -18,7 +18,7 @@ _MOST = 2**62  # Fits PostgreSQL's bigint
 
 
 class SettingInvalid(ValueError):
-    """One or more settings cannot be used. The message names the settings and the reasons."""
+    """One or more settings cannot be used. The message gives the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def read_settings(shape: type[T], environment: Mapping[str, str]) -> T:
 
 
 def variables_of(shape: type) -> dict[str, Variable]:
-    """Return the variable of each field, in the order of declaration."""
+    """Return the variable of each field, in order."""
     return {field: variable for field, (_, variable) in _declared(shape).items()}
 
 

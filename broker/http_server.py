@@ -42,7 +42,7 @@ MAX_UNFINISHED_REQUESTS: Final = 500
 # Some proxies send a whole URL as the request target, which RFC 9112 allows.
 _ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
-# Seconds of reading after a refusal. Closing immediately could lose the answer.
+# Closing immediately after a refusal could lose the answer.
 LINGER_S: Final = 1.0
 
 
@@ -63,7 +63,7 @@ class LimitedConnection(HTTPChannel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._deadline: Any = None  # Timer for the unfinished request
+        self._deadline: Any = None
         self._abort: Any = None
         self._is_refused = False
 
@@ -83,7 +83,7 @@ class LimitedConnection(HTTPChannel):
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """The client's verified certificate. None unless it has exactly one common name."""
+        """The client's verified certificate."""
         certificate: ClientCertificate | None = self.transport.certificate
         return certificate
 
@@ -124,7 +124,7 @@ class LimitedConnection(HTTPChannel):
             )
 
     def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Refuse with a reason. Twisted would close the connection without an answer."""
+        """Refuse with a reason, which Twisted would not send."""
         self._respondToBadRequestAndDisconnect()
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
@@ -154,7 +154,7 @@ class LimitedConnection(HTTPChannel):
         self.refuse(413, f"a request body may have {MAX_BODY_BYTES} bytes at most: send less")
 
     def refuse(self, status: int, reason: str) -> None:
-        """Send an error and close the connection. Later bytes and later refusals are ignored."""
+        """Send an error and close the connection. Ignore later bytes and later refusals."""
         if self._is_refused:
             return
         self._is_refused = True
@@ -212,7 +212,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
         super().__init__(*args, parsePOSTFormSubmission=False)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Split a target that is a whole URL into the path and the Host header."""
+        """Split a target that is a whole URL into path and Host header."""
         absolute = _ABSOLUTE_TARGET.fullmatch(path)
         if absolute is not None:
             host, path = absolute.groups()
@@ -239,8 +239,6 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
 
 
 class _PlainTransport(tcp.Server):
-    """A connection without TLS."""
-
     is_secure = False
     certificate: ClientCertificate | None = None
     place: ConnectionPlace | None = None
@@ -357,6 +355,5 @@ def _reactor() -> Any:
 
 @functools.cache
 def _silence_twisted() -> None:
-    """Discard Twisted's log. Vela itself logs the events that matter to an operator."""
     nowhere = cast(ILogObserver, lambda _: None)
     globalLogBeginner.beginLoggingTo([nowhere], redirectStandardIO=False, discardBuffer=True)

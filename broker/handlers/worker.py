@@ -98,10 +98,7 @@ class _Runner:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Subscribe and consume until cancelled. After a failure, pause and subscribe again.
-
-        The client itself handles lost connections.
-        """
+        """Subscribe and consume until cancelled. After a failure, pause and subscribe again."""
         faults = 0
         while True:
             try:
@@ -125,7 +122,7 @@ class _Runner:
             await asyncio.sleep(pause_after_faults_s(faults))
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait for the running calls, at most `timeout_s` seconds."""
+        """Wait at most `timeout_s` seconds for the running calls."""
         if self._calls:
             _, unfinished = await asyncio.wait(self._calls, timeout=timeout_s)
             if unfinished:

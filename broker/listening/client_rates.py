@@ -68,10 +68,7 @@ class ClientRates:
         self._check(self._requests, _keys(peer, ""), peer)
 
     def check_role(self, role: str) -> None:
-        """Count an HTTP request or handshake of this role. Raises TooManyRequests above the limit.
-
-        An empty role is not counted.
-        """
+        """Count an HTTP request or handshake of this role. Raises TooManyRequests above the limit."""
         if role:
             self._check(self._role_requests, ("", "", role), f"role {role}")
 

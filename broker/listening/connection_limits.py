@@ -18,7 +18,7 @@ __all__ = ["ConnectionLimits", "ConnectionPlace"]
 
 logger = logging.getLogger(__name__)
 
-# Log at most one line for each limit in this time. A flood of connections must not fill the log.
+# A flood of connections must not fill the log.
 _LOG_PERIOD_S: Final = 10.0
 
 

@@ -1,7 +1,7 @@
 """Share the event loop's time among the connections of a process.
 
-One busy connection must not delay the others. Time is divided into turns, and each connection may work for a part of
-each turn. A connection that has used its part continues in a later turn.
+In each turn a connection may work for a limited part. A connection that has used its part continues in a later turn.
+A busy connection therefore does not delay the others for long.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# A connection's part of a turn. An idle pass of the event loop costs a few percent of this time.
+# An idle pass of the event loop costs a few percent of this time.
 PART_NS: Final = 125_000
-# A turn for all connections together. A message takes up to about five turns, which delays it by about 1.3 ms.
+# A message takes about five turns, and other connections delay it by at most about 1.3 ms.
 TURN_NS: Final = 250_000
 
 
@@ -49,8 +49,8 @@ class LoopTime:
     def worked_ns(self, time_ns: int) -> int:
         """Return the time to charge for a piece of work that took `time_ns`.
 
-        The system may run other processes during a long piece. A long piece is therefore charged at most the thread's
-        CPU time in this turn. Reading the CPU time takes 1 µs, which is too much for short pieces.
+        The system may run other processes during a long piece. A long piece therefore costs at most the thread's CPU
+        time in this turn. Reading the CPU time takes 1 µs, too much for short pieces.
         """
         if time_ns <= PART_NS:
             return time_ns
@@ -94,7 +94,7 @@ class TimeShare(Share):
         return False
 
     def begins(self, resume: Callable[[], None]) -> bool:
-        """Start the stopwatch. If the connection must wait, return False and call `resume` in a later turn."""
+        """Start the stopwatch. If the connection must wait, return False and call `resume` later."""
         if self.may_begin():
             return True
         self._wait(resume)
@@ -106,7 +106,7 @@ class TimeShare(Share):
         return self._began_ns is not None
 
     def goes_on(self, resume: Callable[[], None]) -> bool:
-        """Charge the work so far. If the connection must wait, return False and call `resume` in a later turn."""
+        """Charge the work so far. If the connection must wait, return False and call `resume` later."""
         if self.may_go_on():
             return True
         self._wait(resume)
@@ -130,7 +130,7 @@ class TimeShare(Share):
             self._began_ns = None
 
     def charge(self, time_ns: int) -> None:
-        """Charge this much work. Begin a turn soon if a turn is due."""
+        """Charge this much work."""
         self._time.fair.worked(self, time_ns)
         if self._time.fair.is_turn_due:
             self._time.turn_soon()
@@ -175,7 +175,7 @@ class TimeShare(Share):
                 step = partial(work.throw, error)
 
     def resume(self) -> None:
-        """Call every callback that waits for this connection's turn."""
+        """Call every callback that waits for a turn."""
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
             each()
@@ -183,7 +183,7 @@ class TimeShare(Share):
     def close(self) -> None:
         """Stop waiting for turns. Safe to repeat.
 
-        First cancel the tasks that wait in `turn`, because this method does not wake them.
+        First cancel the tasks in `turn`, because this method does not wake them.
         """
         self._waiting.clear()
         self._time.fair.leave(self)

@@ -1,6 +1,6 @@
 """The certificate of all ports with TLS, read again when its files change.
 
-New connections get the new certificate. Open connections keep the old certificate.
+Open connections keep the old certificate.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class TlsCertificates:
             self._timer = None
 
     def reload_if_changed(self) -> None:
-        """Load the files if they have changed. After a failure, keep the old certificate and log why."""
+        """Load changed files. After a failure, keep the old certificate and log why."""
         state = self._file_state()
         if state == self._state:
             return
@@ -139,7 +139,6 @@ def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientC
 
 
 def _state_of(path: Path | None) -> tuple[int, int, int] | None:
-    """Return values that change with the file or its permissions."""
     if path is None:
         return None
     try:

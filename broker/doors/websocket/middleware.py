@@ -22,7 +22,7 @@ UNKNOWN_ENDPOINT: Final = "No such endpoint; see /ws/v2/producer, /ws/v2/consume
 
 
 class ConnectionLimit(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Refuses a WebSocket with 503 while too many WebSockets are open or opening."""
+    """Refuses a WebSocket with 503 while too many are open or opening."""
 
     def __init__(self, inner: Application, *, most: int, limits: ConnectionLimits) -> None:
         """A `most` of 0 sets no limit."""
@@ -64,5 +64,5 @@ class RawPath(CheckingMiddleware):
         if not path.startswith("/") or path.startswith("//"):
             raise HandshakeRefused(404, UNKNOWN_ENDPOINT)
         scope["path"] = path
-        # Daphne takes `root_path` from a client's header. URLRouter fails if the path does not begin with that value.
+        # Daphne takes `root_path` from a client's header. URLRouter fails on a wrong value.
         scope["root_path"] = ""

@@ -43,7 +43,7 @@ _MULTI_TOPIC_PATH: Final = "a multi-topic consumer's path is /ws/v3/consumer/{su
 
 
 def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
-    """Return the routes. They match undecoded paths, and the first match wins.
+    """Return the routes for undecoded paths. The first match wins.
 
     The topic of a producer or reader may contain slashes, as in Pulsar.
     """

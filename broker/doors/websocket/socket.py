@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
-# Frames between two readings of the clock. Reading the clock after every frame would cost too much.
+# Reading the clock after every frame would cost too much.
 CHARGED_AT_ONCE: Final = 8
 NO_CLOSE_FRAME: Final = 1006  # RFC 6455 defines this code
 
@@ -74,7 +74,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self._authenticator = broker
         self._rates = broker.connections.rates
         self.taken = 1  # Messages or commands in the latest frame
-        self._ended: BrokerError | None = None  # Reason why `end` was called
+        self._ended: BrokerError | None = None
         self._watch = CredentialsWatch(
             broker,
             self.guard,
@@ -141,7 +141,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     def end(self, code: CloseCode, reason: str, error: BrokerError) -> None:
         """Close the socket and detach from the broker.
 
-        While the socket is being opened, `opening` refuses the handshake with `error`.
+        During the opening, refuse the handshake with `error`.
         """
         self._ended = error
         self.transport.close(code, close_reason(reason))
@@ -183,10 +183,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             await asyncio.sleep(wait_s)
 
     async def connect(self) -> None:
-        """Accept if the broker is ready. Otherwise raise HandshakeRefused.
-
-        This method does not authenticate the client, so the guard stays locked.
-        """
+        """Accept without authentication. Raises HandshakeRefused if the broker is not ready."""
         self._require_ready()
         await self.accept()
 
@@ -199,7 +196,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def opening(self) -> AsyncIterator[None]:
         """Authenticate the client, then run the block, which attaches to the broker.
 
-        Raises HandshakeRefused for every failure, and after OPEN_TIMEOUT_S.
+        Raises HandshakeRefused for every failure.
         """
         self._require_ready()
         try:
@@ -225,7 +222,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
         """Raise ServiceNotReady if the topic no longer has `attached` partitions. 0 skips the check.
 
-        Adding partitions closes attached sockets, but may miss a socket that is being opened.
+        New partitions close attached sockets, but may miss a socket that is being opened.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")
@@ -237,8 +234,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        Wait only inside `transport.share.away`. Otherwise the work of other connections is charged to this
-        connection. During a long wait the server stops reading from the peer.
+        Wait only inside `transport.share.away`. Otherwise the connection also pays for the work of others.
         """
         only_text(text_data)
 
@@ -254,7 +250,7 @@ class PingPongSocket(BrokerSocket):
 
 
 def only_text(text_data: str | None) -> str:
-    """Return the text of a frame. Raises UnexpectedBinaryFrame for a binary frame."""
+    """Return the frame's text. Raises UnexpectedBinaryFrame for a binary frame."""
     if text_data is None:
         raise UnexpectedBinaryFrame("binary frames belong to /ws/binary; send text")
     return text_data
@@ -265,7 +261,6 @@ def _close_code(event: Mapping[str, Any]) -> int:
 
 
 async def _until_gone(receive: Receive) -> int:
-    """Drop the frames that the peer sends before it sees the close frame."""
     while (event := await receive())["type"] == "websocket.receive":
         pass
     return _close_code(event)

@@ -1,7 +1,6 @@
 """Services of the server that ASGI does not offer to a WebSocket.
 
-ASGI's `send` must be awaited and sends a single frame. The broker delivers many frames at once from callbacks, which
-cannot await.
+ASGI's `send` must be awaited. The broker delivers from callbacks, which cannot await.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class FrameTransport(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Approximate number of written bytes that wait in this process."""
+        """Approximate number of written bytes in this process."""
 
     def is_connected(self) -> bool:
         """Return False once the socket is closing or lost."""
@@ -43,7 +42,7 @@ class FrameTransport(Protocol):
         """Return False after the high-water mark, until everything is sent or the connection is lost."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever the socket becomes writable again."""
+        """Call `callback` when the socket becomes writable again."""
 
     async def drained(self) -> None:
         """Wait until the socket is writable or lost. Safe to cancel."""
@@ -59,5 +58,5 @@ class FrameTransport(Protocol):
 
 
 def transport_of(scope: Scope) -> FrameTransport:
-    """Return a connection's transport. Raises KeyError if the server offers no transport."""
+    """Return a connection's transport. Raises KeyError if the server offers none."""
     return cast(FrameTransport, scope["extensions"][EXTENSION])

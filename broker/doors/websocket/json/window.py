@@ -14,8 +14,6 @@ class DeliveryWindow:
 
     In push mode an answered message makes room, even if the client answers it twice. In pull mode only permits make
     room.
-
-    A batch may take more room than there is. The balance is then negative.
     """
 
     __slots__ = ("_balance", "_pull")
@@ -31,7 +29,7 @@ class DeliveryWindow:
 
     @classmethod
     def pull(cls) -> Self:
-        """Return a pull-mode window. It has no room before the first permit."""
+        """Return a pull-mode window without room."""
         return cls(0, pull=True)
 
     @property
@@ -40,7 +38,7 @@ class DeliveryWindow:
         return max(0, self._balance)
 
     def pushed(self, messages: int = 1) -> None:
-        """Use up room for this many messages."""
+        """Take room for pushed messages."""
         self._balance -= messages
 
     def settled(self, messages: int = 1) -> int:
@@ -53,7 +51,7 @@ class DeliveryWindow:
     def permit(self, messages: int) -> int:
         """Make room for permitted messages. Return their number, or 0 in push mode.
 
-        Raises InvalidCommand in pull mode if the number is not positive. Pulsar would subtract a negative number.
+        Raises InvalidCommand if the number is not positive. Pulsar would subtract a negative number.
         """
         if not self._pull:
             return 0

@@ -13,7 +13,7 @@ __all__ = ["PartitionChoice"]
 class PartitionChoice:
     """Chooses by key. Messages without a key go to a single partition, or to all partitions in turn.
 
-    Each message takes its own turn, even if batching is on.
+    Batches do not change the turns.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class PartitionChoice:
         )
 
     def of(self, key: str | None) -> int:
-        """Return the index of the partition for a message with this key."""
+        """Return the index of the partition for this key."""
         if self._partitions == 1:
             return 0
         if key is not None:

@@ -120,7 +120,6 @@ class ProducerSocket(BrokerSocket):
         self.end(CloseCode.SERVICE_RESTART, reason, why)
 
     async def is_alive(self) -> bool:
-        """Return whether the peer is alive."""
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:

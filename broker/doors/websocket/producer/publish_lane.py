@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
-MAX_BATCH_BYTES: Final = 128 * 1024  # Pulsar's clients use the same size
+MAX_BATCH_BYTES: Final = 128 * 1024  # Pulsar's clients use the same limit
 # Estimated overhead of a message in a batch.
 _MEMBER_BYTES: Final = 16
 # The lane keeps each context until it answers the message.
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Context, array and index of a message that awaits its answer. The array is None for a single message."""
+"""Context, array and index of an unanswered message. The array is None for a single message."""
 
 
 class LaneOwner(Protocol):
@@ -225,7 +225,6 @@ class PublishLane:
         self._producer.send(request)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Ack these sends with one write."""
         answers: list[tuple[Reply, bytes]] = []
         partition, size_bytes = self._partition, 0
         for receipt in receipts:
@@ -246,7 +245,6 @@ class PublishLane:
         self._gate.sends_answered(len(receipts), size_bytes)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Refuse a send that the broker did not store."""
         for pending in self._pending:
             if pending.sequence_id == request.sequence_id:
                 self._pending.remove(pending)
@@ -256,12 +254,10 @@ class PublishLane:
         self._gate.sends_answered(1, len(request.data))
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """End the socket, because the broker closed the producer."""
         self._producer = None
         self._owner.closed_by_broker(error)
 
     async def is_alive(self) -> bool:
-        """Return whether the peer is alive."""
         return await self._owner.is_alive()
 
     def _refuse(self, replies: Sequence[Reply], reason: str) -> None:
@@ -292,6 +288,6 @@ class PublishLane:
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Estimate the message's size. Its strings count because they may be longer than the payload."""
+    """Count the strings too, because they may be longer than the payload."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
