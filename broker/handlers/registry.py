@@ -33,7 +33,7 @@ class Handler:
     topic: TopicName
     subscription: str
     type: SubscriptionType
-    concurrency: int  # Calls at once in one worker
+    concurrency: int  # Simultaneous calls in one worker
     from_earliest: bool  # A new subscription begins at the oldest message
     atomic: bool  # Each call has its own transaction
     retry_delay_ms: int  # Pause after an exception

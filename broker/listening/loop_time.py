@@ -1,7 +1,7 @@
 """Share the event loop's time among the connections of a process.
 
-In each turn a connection may work for a limited part. A connection that has used its part continues in a later turn.
-A busy connection therefore does not delay the others for long.
+Time is divided into turns. A connection may work for a limited part of each turn, and continues in a later turn. One
+busy connection must not delay the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Result = TypeVar("_Result")
 
 # An idle pass of the event loop costs a few percent of this time.
 PART_NS: Final = 125_000
-# A message takes about five turns, and other connections delay it by at most about 1.3 ms.
+# A message waits for at most about five turns, which take about 1.3 ms.
 TURN_NS: Final = 250_000
 
 

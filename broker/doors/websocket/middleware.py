@@ -64,5 +64,5 @@ class RawPath(CheckingMiddleware):
         if not path.startswith("/") or path.startswith("//"):
             raise HandshakeRefused(404, UNKNOWN_ENDPOINT)
         scope["path"] = path
-        # Daphne takes `root_path` from a client's header. URLRouter fails on a wrong value.
+        # Daphne takes `root_path` from a client's header. A wrong value would make URLRouter fail.
         scope["root_path"] = ""

@@ -141,7 +141,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     def end(self, code: CloseCode, reason: str, error: BrokerError) -> None:
         """Close the socket and detach from the broker.
 
-        During the opening, refuse the handshake with `error`.
+        If the socket is still opening, refuse the handshake with `error`.
         """
         self._ended = error
         self.transport.close(code, close_reason(reason))
@@ -234,7 +234,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        Wait only inside `transport.share.away`. Otherwise the connection also pays for the work of others.
+        Wait only inside `transport.share.away`. Otherwise the work of other connections is charged to this
+        connection.
         """
         only_text(text_data)
 

@@ -39,7 +39,7 @@ class FrameTransport(Protocol):
         """Return False once the socket is closing or lost."""
 
     def is_writable(self) -> bool:
-        """Return False after the high-water mark, until everything is sent or the connection is lost."""
+        """Return False once too many bytes are unsent, until everything is sent or the connection is lost."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the socket becomes writable again."""

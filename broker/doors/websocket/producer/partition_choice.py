@@ -13,7 +13,7 @@ __all__ = ["PartitionChoice"]
 class PartitionChoice:
     """Chooses by key. Messages without a key go to a single partition, or to all partitions in turn.
 
-    Batches do not change the turns.
+    Each message takes its own turn, even if batching is on.
     """
 
     def __init__(

@@ -288,6 +288,6 @@ class PublishLane:
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Count the strings too, because they may be longer than the payload."""
+    """Estimate a message's size. Its strings may be longer than the payload."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
