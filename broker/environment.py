@@ -1,9 +1,4 @@
-"""Read settings from environment variables. A setting is declared once, as a field of a dataclass:
-
-    http_port: Annotated[int, Between(0, 65535), Variable("VELA_HTTP_PORT", "TCP port", "WebSocket and probes")] = 8080
-
-Pydantic checks each value. `read_settings` collects the complaints, so one start reports every bad value.
-"""
+"""Read settings from environment variables. Each field of a dataclass declares one setting."""
 
 from __future__ import annotations
 
@@ -19,11 +14,11 @@ __all__ = ["Between", "Names", "SettingInvalid", "Variable", "listed", "read_set
 
 T = TypeVar("T")
 
-_MOST = 2**62  # fits PostgreSQL's bigint, with room for sums
+_MOST = 2**62  # Fits PostgreSQL's bigint
 
 
 class SettingInvalid(ValueError):
-    """Settings cannot be used. The message names them and says why."""
+    """One or more settings cannot be used. The message gives the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +26,19 @@ class Variable:
     """The environment variable that sets a field."""
 
     name: str
-    unit: str  # as in docs/reference/settings.md; "" if the value has none
-    help: str  # the purpose of the setting, in a few words
-    is_secret: bool = False  # error messages do not show the value
+    unit: str  # Empty if the value has no unit
+    help: str
+    is_secret: bool = False  # Error messages hide the value
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Annotates an int with its inclusive bounds, which the error message names."""
+    """Annotates an int with its inclusive bounds."""
 
     least: int
     most: int | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Give one error message for all bad numbers, in place of pydantic's several."""
         bounds = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
         return core_schema.custom_error_schema(
             core_schema.int_schema(ge=self.least, le=_MOST if self.most is None else self.most),
@@ -59,13 +53,13 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 Names = Annotated[tuple[str, ...], PlainValidator(listed)]
-"""A list separated by commas."""
+"""A comma-separated list."""
 
 
 def read_settings(shape: type[T], environment: Mapping[str, str]) -> T:
-    """Fill a dataclass in which every field has a Variable and a default. An empty variable counts as unset.
+    """Fill a dataclass from the environment. An empty variable counts as unset.
 
-    Raises SettingInvalid, with a line for each variable that has a bad value.
+    Every field needs a Variable and a default. Raises SettingInvalid with a line for each bad variable.
     """
     plain: type = shape  # mypy considers type[T] unhashable
     values: dict[str, Any] = {}
@@ -84,13 +78,12 @@ def read_settings(shape: type[T], environment: Mapping[str, str]) -> T:
 
 
 def variables_of(shape: type) -> dict[str, Variable]:
-    """Return the variable of each field, in the order of declaration."""
+    """Return the variable of each field, in order."""
     return {field: variable for field, (_, variable) in _declared(shape).items()}
 
 
 @cache
 def _declared(shape: type) -> dict[str, tuple[Any, Variable]]:
-    """Return the type of each field, with its checks, and its variable."""
     hints = get_type_hints(shape, include_extras=True)
     found = {}
     for field in fields(shape):
@@ -102,7 +95,8 @@ def _declared(shape: type) -> dict[str, tuple[Any, Variable]]:
     return found
 
 
-@cache  # one adapter per field that is set: an adapter of the whole dataclass takes 50 ms more
+# An adapter for the whole dataclass would take 50 ms more.
+@cache
 def _adapter(hint: Any) -> TypeAdapter[Any]:
     return TypeAdapter(hint)
 

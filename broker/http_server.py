@@ -1,6 +1,6 @@
-"""Daphne with limits on the size of a request and its time to arrive. Serves the HTTP ports of broker and console.
+"""Daphne with limits on the size and duration of requests.
 
-Stock Daphne writes a request body of any length to disk, and keeps a very slow request open forever.
+Stock Daphne writes a request body of any length to disk and keeps a slow request open forever.
 """
 
 from __future__ import annotations
@@ -37,43 +37,41 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-MAX_UNFINISHED_REQUESTS: Final = 500  # with TLS and without, together; with one more, the oldest is refused
-# RFC 9112: the target may be a whole URL. Clients send one to a proxy, and some proxies pass it on.
+# Above this number, the server refuses the oldest unfinished request.
+MAX_UNFINISHED_REQUESTS: Final = 500
+# Some proxies send a whole URL as the request target, which RFC 9112 allows.
 _ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
-# The time to read and ignore bytes after a refusal. Closing immediately could lose the answer.
+# Closing immediately after a refusal could lose the answer.
 LINGER_S: Final = 1.0
 
 
 class _SpelledHeaders(Headers):
-    """Headers of an answer that keep the spelling X-Pulsar-PROPERTY."""
+    """Headers that keep the spelling X-Pulsar-PROPERTY, which Twisted would change."""
 
     def getAllRawHeaders(self) -> Iterator[tuple[bytes, Sequence[bytes]]]:  # noqa: N802 - Twisted's name
-        """Yield names and values. Twisted would write X-Pulsar-Property."""
         for name, values in super().getAllRawHeaders():
             yield _SPELLED if name.lower() == _SPELLED.lower() else name, values
 
 
 class LimitedConnection(HTTPChannel):
-    """One HTTP connection. Refuses a request that is too large or arrives too slowly, and closes the connection."""
+    """An HTTP connection that refuses large or slow requests."""
 
     factory: Any
     transport: Any
     share: TimeShare
-    """The connection's share of the event loop's time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._deadline: Any = None  # the timer that refuses a request that takes too long
+        self._deadline: Any = None
         self._abort: Any = None
         self._is_refused = False
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
-        """Count the connection, or refuse it. A connection with TLS was counted before its handshake."""
         self.share = self.factory.limits.loop_time.share()
         super().connectionMade()
         if self.isSecure():
-            return
+            return  # Already counted before the TLS handshake
         try:
             self.transport.place = self.factory.limits.admit(self.transport.getPeer().host)
         except TooManyConnections as error:
@@ -81,28 +79,25 @@ class LimitedConnection(HTTPChannel):
             self.transport.loseConnection()
 
     def isSecure(self) -> bool:  # noqa: N802 - Twisted's name
-        """Return whether the connection has TLS."""
         return bool(self.transport.is_secure)
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """The client's checked certificate; None if there is none, or if it has not exactly one common name."""
+        """The client's verified certificate."""
         certificate: ClientCertificate | None = self.transport.certificate
         return certificate
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Parse the bytes. If they end inside a request, limit the time for the rest of it."""
         if not self._is_refused:
             super().dataReceived(data)
             self._watch()
 
     def requestDone(self, request: Any) -> None:  # noqa: N802 - Twisted's name
-        """Finish a request whose answer is sent. The beginning of the next request may have arrived already."""
         super().requestDone(request)
+        # The next request may have begun to arrive.
         self._watch()
 
     def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
-        """Refuse a client that sends too many requests, and a body whose announced length is over the limit."""
         try:
             self.count_request()
         except TooManyRequests as error:
@@ -114,12 +109,12 @@ class LimitedConnection(HTTPChannel):
             super().allHeadersReceived()
 
     def count_request(self) -> None:
-        """Count the request whose head has arrived. Raises TooManyRequests if it exceeds a limit."""
+        """Count a request whose head has arrived. Raises TooManyRequests above a limit."""
         client = self.transport.getPeer()
         self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
 
     def _respondToBadRequestAndDisconnect(self) -> None:  # noqa: N802 - Twisted's name
-        """Refuse bytes that are not a request. Twisted itself sends no reason."""
+        """Refuse with a reason, which Twisted would not send."""
         if not self._is_refused:
             self.refuse(
                 400,
@@ -129,27 +124,25 @@ class LimitedConnection(HTTPChannel):
             )
 
     def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Refuse a head with a very long line. Twisted itself closes the connection without an answer."""
+        """Refuse with a reason, which Twisted would not send."""
         self._respondToBadRequestAndDisconnect()
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Read a line. After a refusal, ignore it: Twisted would answer a second time."""
+        """Ignore lines after a refusal. Twisted would answer a second time."""
         if not self._is_refused:
             super().lineReceived(line)
 
     def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Read a part of a body."""
         if not self._is_refused:
             super().rawDataReceived(data)
 
     def allContentReceived(self) -> None:  # noqa: N802 - Twisted's name
-        """Handle a request that has arrived whole."""
         if not self._is_refused:
             self.request_arrived()
             super().allContentReceived()
 
     def request_arrived(self) -> None:
-        """Stop limiting the time of the request. Safe to repeat."""
+        """Stop the timer of the unfinished request. Safe to repeat."""
         if self._deadline is not None:
             if self._deadline.active():
                 self._deadline.cancel()
@@ -157,14 +150,11 @@ class LimitedConnection(HTTPChannel):
             del self.factory.unfinished[self]
 
     def refuse_body(self) -> None:
-        """Refuse a body that is larger than the limit."""
+        """Refuse a body above the size limit."""
         self.refuse(413, f"a request body may have {MAX_BODY_BYTES} bytes at most: send less")
 
     def refuse(self, status: int, reason: str) -> None:
-        """Send an error answer in place of Django or the broker, and close. Ignore all bytes that arrive later.
-
-        Safe to repeat: only the first refusal is sent.
-        """
+        """Send an error and close the connection. Ignore later bytes and later refusals."""
         if self._is_refused:
             return
         self._is_refused = True
@@ -180,13 +170,11 @@ class LimitedConnection(HTTPChannel):
     def writeHeaders(  # noqa: N802 - Twisted's name
         self, version: bytes, code: bytes, reason: bytes, headers: Headers
     ) -> None:
-        """Write the head of an answer. If it has the header X-Pulsar-PROPERTY, keep this spelling."""
         if headers.hasHeader(_SPELLED):
             headers = _SpelledHeaders(dict(headers.getAllRawHeaders()))
         super().writeHeaders(version, code, reason, headers)
 
     def connectionLost(self, reason: Any = connectionDone) -> None:  # noqa: N802 - Twisted's name
-        """Forget the connection."""
         self.request_arrived()
         if self._abort is not None:
             self._abort.cancel()
@@ -215,29 +203,28 @@ class LimitedConnection(HTTPChannel):
 
 
 class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
-    """A request with a limited body, so that a chunked body, which announces no length, cannot fill the disk."""
+    """A request with a limited body. A chunked body announces no length and could fill the disk."""
 
     _body_bytes = 0
 
     def __init__(self, *args: Any) -> None:
-        # Twisted would parse forms, which nothing here needs, and answer a broken form with 400 and no reason.
+        # Twisted would parse forms, and answer a broken form without a reason.
         super().__init__(*args, parsePOSTFormSubmission=False)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - Twisted's name
-        """If the target is a URL such as `http://host/path`, use its path, and its host in place of the Host header."""
+        """Split a target that is a whole URL into path and Host header."""
         absolute = _ABSOLUTE_TARGET.fullmatch(path)
         if absolute is not None:
             host, path = absolute.groups()
             path = path if path.startswith(b"/") else b"/" + path
             named = len(self.requestHeaders.getRawHeaders(b"Host", ()))
-            # Do not change a request with two Host headers, or an HTTP/1.1 request without any: the broker's `WebGate`
-            # refuses it.
+            # Do not repair a wrong number of Host headers, which `WebGate` refuses.
             if named == 1 or (named == 0 and version == b"HTTP/1.0"):
                 self.requestHeaders.setRawHeaders(b"Host", [host])
         super().requestReceived(command, path, version)
 
     def basic_error(self, status: int, status_text: bytes, body: str) -> None:
-        """Refuse a request that Daphne cannot read, in JSON like the other refusals. Daphne itself would send HTML."""
+        """Refuse with JSON. Daphne would send HTML."""
         reason = json.dumps({"reason": body}).encode()
         headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(reason))]
         self.handle_reply({"type": "http.response.start", "status": status, "headers": headers})
@@ -252,8 +239,6 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
 
 
 class _PlainTransport(tcp.Server):
-    """A connection without TLS. When it is lost, it is no longer counted."""
-
     is_secure = False
     certificate: ClientCertificate | None = None
     place: ConnectionPlace | None = None
@@ -275,7 +260,7 @@ class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
         self.protocol = server.connection_class
         self.limits = server.limits
         self.request_timeout_s = server.settings.http_request_timeout_s
-        self.unfinished: dict[LimitedConnection, None] = {}  # the oldest first
+        self.unfinished: dict[LimitedConnection, None] = {}  # Oldest first
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
         protocol = super().buildProtocol(addr)
@@ -284,7 +269,7 @@ class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
 
 
 class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
-    """Daphne with its addresses set in code. The console calls `run`; the broker runs the reactor itself."""
+    """A Daphne server whose addresses are set in code."""
 
     connection_class: type[LimitedConnection] = LimitedConnection
 
@@ -309,16 +294,16 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
         _reactor().callLater(2, self.timeout_checker)
 
     def listen(self, host: str, port: int) -> None:
-        """Start to listen without TLS. Raises OSError if the address cannot be used."""
+        """Listen without TLS. Raises OSError if the address cannot be used."""
         self._port = _PlainPort(port, self.http_factory, interface=host, reactor=_reactor())
         try:
             self._port.startListening()
         except CannotListenError as error:
             self._port = None
-            raise cast(OSError, error.socketError) from None  # keeps the errno, which decides the exit code
+            raise cast(OSError, error.socketError) from None  # The errno decides the exit code
 
     async def listen_tls(self, host: str, port: int, certificates: TlsCertificates) -> int:
-        """Start to listen with TLS, and return the port. Raises OSError as `listen` does."""
+        """Listen with TLS and return the port. Raises OSError if the address cannot be used."""
         self._tls = TlsListener(
             lambda: TwistedTransport(self.http_factory.buildProtocol),
             certificates,
@@ -330,7 +315,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
 
     @property
     def port(self) -> int:
-        """The port in use without TLS. Valid after `listen`."""
+        """The port without TLS. Valid after `listen`."""
         return cast(int, self._port.getHost().port)
 
     async def stop_accepting(self) -> None:
@@ -343,7 +328,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
                 await closing.asFuture(asyncio.get_running_loop())
 
     def websocket_factory(self) -> Any:
-        """Return the factory for connections that ask for a WebSocket."""
+        """Return the factory for WebSocket connections."""
         factory = WebSocketFactory(self, server=self.server_name)
         factory.setProtocolOptions(openHandshakeTimeout=self.websocket_handshake_timeout)
         return factory
@@ -355,7 +340,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
         _reactor().run()
 
     def kill_all_applications(self) -> Any:
-        """Cancel the applications that still run. Daphne's own method fails if a connection has no request yet."""
+        """Cancel running applications. Daphne's method fails if a connection has no request yet."""
         self.connections = {
             protocol: details
             for protocol, details in self.connections.items()
@@ -365,11 +350,10 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
 
 
 def _reactor() -> Any:
-    return reactor  # Twisted replaces this module with the installed reactor, which has no useful type
+    return reactor  # Twisted's reactor has no useful type
 
 
 @functools.cache
 def _silence_twisted() -> None:
-    """Discard Twisted's own log, as Daphne does. Vela itself logs the events that matter to an operator."""
     nowhere = cast(ILogObserver, lambda _: None)
     globalLogBeginner.beginLoggingTo([nowhere], redirectStandardIO=False, discardBuffer=True)

@@ -1,8 +1,4 @@
-"""Histograms of how long publishes, deliveries and acks take.
-
-Each histogram gets one observation per group, not one per message. A group is the entries that one statement stores
-in one topic, the entries of one write to a subscription's consumers, or the acks of one flush of a subscription.
-"""
+"""Histograms of how long publishes, deliveries and acks take."""
 
 from __future__ import annotations
 
@@ -11,14 +7,15 @@ from prometheus_client import CollectorRegistry, Histogram
 
 __all__ = ["Instruments"]
 
-prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # they would add a series to each histogram
+# Created metrics would add a series to each histogram.
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _COMMIT_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS_S = (*_COMMIT_BUCKETS_S, 60.0, 600.0, 3600.0, 86_400.0)
 
 
 class Instruments:
-    """The histograms of one broker, and the registry that /metrics reads."""
+    """The histograms of one broker and their registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

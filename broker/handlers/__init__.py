@@ -1,7 +1,6 @@
-"""Handlers: a Django project's functions that a worker calls with the messages of a subscription.
+"""Functions of a Django project that a worker calls with messages.
 
-The worker (`manage.py runhandlers`) is a client like any other: it uses `vela.aio`, and its broker runs in another
-process.
+The worker of `manage.py runhandlers` is a client. Its broker runs in another process.
 """
 
 from __future__ import annotations

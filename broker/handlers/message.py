@@ -1,4 +1,4 @@
-"""The message with which a handler is called."""
+"""The message that a handler gets."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["Message", "moment"]
 class Message:
     """One message of a subscription."""
 
-    topic: str  # the full name of the handler's topic, not of the partition that the message came from
-    message_id: str  # base64 of Pulsar's MessageIdData
+    topic: str  # Full name without the partition
+    message_id: str  # Base64 of Pulsar's MessageIdData
     payload: bytes
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    # The two times are None if the producer gave none, or a number outside the range of a datetime.
+    # A time is None if the producer gave no valid time.
     publish_time: datetime | None = None
-    event_time: datetime | None = None  # when the event happened
-    redelivery_count: int = 0  # redeliveries that the broker counted; always 0 on Exclusive and Failover
+    event_time: datetime | None = None
+    redelivery_count: int = 0  # Always 0 on Exclusive and Failover
 
     @property
     def text(self) -> str:
-        """The payload, decoded as UTF-8. Raises UnicodeDecodeError."""
+        """The payload as UTF-8 text. Raises UnicodeDecodeError."""
         return self.payload.decode()
 
     def json(self) -> Any:
@@ -40,7 +40,7 @@ class Message:
 
     @classmethod
     def from_received(cls, topic: str, received: ReceivedMessage) -> Message:
-        """Convert a message that Vela's client received into the form that a handler gets."""
+        """Convert a message that Vela's client received."""
         return cls(
             topic=topic,
             message_id=base64.b64encode(received.message_id().serialize()).decode(),
@@ -54,8 +54,8 @@ class Message:
 
 
 def moment(at_ms: int) -> datetime | None:
-    """Return a time in ms since 1970 as a datetime; None if it is 0 or outside the range of a datetime."""
+    """Convert milliseconds since 1970 to a datetime. Return None for 0 or a time out of range."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC) if at_ms else None
-    except (ValueError, OverflowError, OSError):  # a producer may send any number
+    except (ValueError, OverflowError, OSError):  # A producer may send any number
         return None

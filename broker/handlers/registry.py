@@ -1,4 +1,4 @@
-"""The decorator `@handler`, and the functions it has registered."""
+"""The decorator `@handler` and the registered handlers."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ MAX_CONCURRENCY = 1000
 
 
 class HandlerInvalid(ValueError):
-    """A handler's arguments cannot work; the message says what to change."""
+    """A handler's arguments cannot work. The message says what to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """One subscription of one topic, and the function that gets its messages."""
+    """A subscription and the function that gets its messages."""
 
-    name: str  # the function's name, with its module
+    name: str  # Module and name of the function
     function: HandlerFunction
     topic: TopicName
     subscription: str
     type: SubscriptionType
-    concurrency: int  # the most messages that one worker handles at once
-    from_earliest: bool  # a new subscription begins at the oldest stored message, not at the next new one
-    atomic: bool  # each call runs in its own transaction
-    retry_delay_ms: int  # after an exception
-    ack_timeout_ms: int  # a message not handled within this time is delivered again; 0 = no limit
-    max_redeliveries: int  # after this many, a message goes to the dead-letter topic; 0 = never
+    concurrency: int  # Simultaneous calls in one worker
+    from_earliest: bool  # A new subscription begins at the oldest message
+    atomic: bool  # Each call has its own transaction
+    retry_delay_ms: int  # Pause after an exception
+    ack_timeout_ms: int  # 0 = no timeout
+    max_redeliveries: int  # 0 = no dead-letter topic
     dead_letter_topic: str | None  # None = {topic}-{subscription}-DLQ
 
     @property
     def is_async(self) -> bool:
-        """Whether the worker awaits the function on its event loop, instead of calling it in a thread."""
+        """Whether the worker awaits the function on its event loop."""
         return inspect.iscoroutinefunction(self.function)
 
 
@@ -51,7 +51,7 @@ _registered: dict[str, Handler] = {}
 
 
 def registered() -> dict[str, Handler]:
-    """Return the handlers of all modules imported so far, by name."""
+    """Return the handlers of all imported modules, by name."""
     return _registered
 
 
@@ -70,11 +70,13 @@ def handler(
 ) -> Callable[[F], F]:
     """Let `manage.py runhandlers` call a function with each message of a subscription.
 
-    The worker acks the message when the function returns. If the function raises, the message is delivered again after
-    `retry_delay_s`. Delivery is at least once: when a worker dies, its messages are handled again, so write a function
-    that can safely run twice. A plain function runs in a thread with its own database connection; a coroutine function
-    runs on the worker's event loop. `atomic` runs the function in a transaction, and the ack follows the commit. Raises
-    HandlerInvalid when the module is imported, if the arguments cannot work.
+    The worker acks a message when the function returns. If the function raises, the message is delivered again
+    after `retry_delay_s`. Delivery is at least once, so the function must be safe to repeat.
+
+    A plain function runs in a thread with its own database connection. A coroutine function runs on the worker's
+    event loop. The ack of an `atomic` call follows the commit.
+
+    Raises HandlerInvalid if the arguments cannot work.
     """
 
     def register(function: F) -> F:

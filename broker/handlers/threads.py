@@ -1,4 +1,4 @@
-"""Threads that call the handlers that are plain functions."""
+"""Threads for handlers that are plain functions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ class _Job(NamedTuple):
 
 
 class CallThreads:
-    """Runs at most `count` calls at once.
+    """Runs at most `count` calls at once, in daemon threads.
 
-    The threads are daemons. A ThreadPoolExecutor is not used, because Python waits for its threads at exit: a function
-    that never returns would keep the process alive.
+    At exit Python would wait for the threads of a ThreadPoolExecutor, even if a call never returns.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -32,10 +31,10 @@ class CallThreads:
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
 
     async def run(self, call: Callable[[], object]) -> None:
-        """Run `call` in a free thread. Calls start in the order of the requests. Raises the exception of the call.
+        """Run `call` in a free thread. Raises the exception of the call.
 
-        Cancelling stops the waiting, not the call. SystemExit and the like become a RuntimeError, because they would
-        end the event loop and with it all other calls.
+        Cancelling does not stop the call. SystemExit becomes a RuntimeError, because SystemExit would end the event
+        loop.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -43,7 +42,7 @@ class CallThreads:
         await done
 
     def end(self) -> None:
-        """Let the threads end after the calls requested so far. Does not wait for them."""
+        """Let the threads end after all requested calls. Do not wait for them."""
         for _ in range(self._count):
             self._jobs.put(None)
 
@@ -52,13 +51,13 @@ class CallThreads:
             error: Exception | None = None
             try:
                 job.call()
-            except StopIteration as stop:  # a future does not accept this exception
+            except StopIteration as stop:  # A future rejects StopIteration
                 error = RuntimeError(f"raised {stop!r}")
             except Exception as raised:
                 error = raised
             except BaseException as raised:
                 error = RuntimeError(f"raised {raised!r}")
-            with suppress(RuntimeError):  # the loop may be closed; then no caller waits
+            with suppress(RuntimeError):  # The loop may be closed
                 job.loop.call_soon_threadsafe(_settle, job.done, error)
 
 

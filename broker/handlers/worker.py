@@ -1,4 +1,4 @@
-"""Run handlers, each with its own consumer. A message is acked when the handler's function has returned."""
+"""Run handlers, each with its own consumer."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _TYPES: Final = {
     SubscriptionType.FAILOVER: ConsumerType.Failover,
     SubscriptionType.KEY_SHARED: ConsumerType.KeyShared,
 }
-_LONGEST_PAUSE_MS: Final = 10_000  # between two attempts to connect again
+_LONGEST_PAUSE_MS: Final = 10_000  # Pause between two attempts to reconnect
 _WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
 
 
 def client_of(settings: BrokerSettings) -> Client:
-    """Return a client of the broker at VELA_URL, with the settings' token and certificate.
+    """Return a client of the broker at VELA_URL.
 
-    Raises SettingInvalid for a bad URL, for a bad TLS file, and if both a token and a file with a token are set.
+    Raises SettingInvalid for a bad URL or TLS file, and if both a token and a token file are set.
     """
     scheme, separator, rest = settings.url.partition("://")
     try:
@@ -71,10 +71,9 @@ def _text(path: Path | None) -> str | None:
 async def run_handlers(
     handlers: Sequence[Handler], client: Client, *, stopping: asyncio.Event, stop_timeout_s: float
 ) -> None:
-    """Serve until `stopping` is set. Calls under way then have `stop_timeout_s` seconds to end.
+    """Serve until `stopping` is set. Running calls may continue for `stop_timeout_s` seconds.
 
-    The messages of calls that return in time are acked. A call that has not ended in time is abandoned, and its message
-    is delivered again.
+    The messages of unfinished calls are delivered again.
     """
     threads = CallThreads(sum(each.concurrency for each in handlers if not each.is_async), "handler")
     runners = [_Runner(each, client, threads) for each in handlers]
@@ -89,7 +88,7 @@ async def run_handlers(
 
 
 class _Runner:
-    """One handler's consumer and the calls under way."""
+    """One handler's consumer and its running calls."""
 
     def __init__(self, handler: Handler, client: Client, threads: CallThreads) -> None:
         self.handler = handler
@@ -99,10 +98,7 @@ class _Runner:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Subscribe and consume. If that fails, subscribe again after a pause. Runs until it is cancelled.
-
-        After a lost connection the client reconnects by itself.
-        """
+        """Subscribe and consume until cancelled. After a failure, pause and subscribe again."""
         faults = 0
         while True:
             try:
@@ -126,10 +122,7 @@ class _Runner:
             await asyncio.sleep(pause_after_faults_s(faults))
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` seconds for the calls under way.
-
-        The messages of longer calls are delivered again.
-        """
+        """Wait at most `timeout_s` seconds for the running calls."""
         if self._calls:
             _, unfinished = await asyncio.wait(self._calls, timeout=timeout_s)
             if unfinished:
@@ -140,7 +133,6 @@ class _Runner:
                 )
 
     async def _subscribe(self) -> Consumer:
-        """Subscribe a consumer and return it. Raises PulsarException if the broker refuses."""
         handler = self.handler
         dead_letter_policy = None
         if handler.max_redeliveries:
@@ -156,11 +148,11 @@ class _Runner:
             initial_position=InitialPosition.Earliest if handler.from_earliest else InitialPosition.Latest,
             dead_letter_policy=dead_letter_policy,
             batch_index_ack_enabled=True,
-            ack_group_time_ms=0,  # at once, so that few finished calls are repeated if a worker is killed
+            # Immediate acks leave fewer calls to repeat if the worker is killed.
+            ack_group_time_ms=0,
         )
 
     async def _consume(self, consumer: Consumer) -> None:
-        """Start a call for each message, at most `concurrency` at once. Raises PulsarException if `consumer` closes."""
         while True:
             await self._free.acquire()
             try:
@@ -191,7 +183,7 @@ class _Runner:
             )
 
     async def _returns(self, received: ReceivedMessage) -> bool:
-        """Call the function. Return True; if the function raises, log the error and return False."""
+        """Call the function and return whether it succeeded."""
         handler = self.handler
         try:
             message = Message.from_received(handler.topic.full, received)
@@ -202,7 +194,7 @@ class _Runner:
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # the worker stops. Otherwise the function awaited something that was cancelled
+                raise  # The worker stops. Other cancellations come from the function itself
             logger.exception(
                 "%s: the call failed, and message %s will be delivered again",
                 handler.name,

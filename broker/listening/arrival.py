@@ -1,4 +1,4 @@
-"""The first step of an accepted connection: count it, or refuse it before it costs more."""
+"""Count or refuse each accepted connection."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Arrival"]
 
 
 class Arrival(asyncio.Protocol):
-    """Passes a counted connection on to the protocol that `accept` makes.
+    """Passes a counted connection to the protocol from `accept`.
 
-    That protocol frees the connection's place when the connection is lost.
+    That protocol must free the connection's place.
     """
 
     def __init__(
@@ -31,7 +31,6 @@ class Arrival(asyncio.Protocol):
         self._refuse = refuse
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection, or refuse it."""
         transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         try:

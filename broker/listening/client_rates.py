@@ -1,4 +1,4 @@
-"""Limits on the requests, messages and bytes per second of each connection, each address and each role."""
+"""Limits on a client's requests, messages and bytes per second."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientRates", "TooManyRequests"]
 
-_MOST_WAIT_MS: Final = 1000  # the longest wait that `wait_s` returns
+_MOST_WAIT_MS: Final = 1000
 
 
 class _By(IntEnum):
-    """What a limit applies to: each connection, each address or each role."""
-
     CONNECTION = 0
     ADDRESS = 1
     ROLE = 2
@@ -34,7 +32,7 @@ class _Limit(NamedTuple):
 
 
 class ClientRates:
-    """Counts HTTP requests, and messages and bytes on WebSockets, in one process. A limit of 0 is off."""
+    """Counts HTTP requests, WebSocket messages and WebSocket bytes. A limit of 0 is off."""
 
     def __init__(
         self,
@@ -42,10 +40,7 @@ class ClientRates:
         reached: Callable[[str, str, str], None],
         now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        """`reached` gets the setting of a limit that was reached, the consequence, and the client.
-
-        `now_ms` is any steady clock.
-        """
+        """At a limit, call `reached` with the setting, the consequence and the client."""
         self._reached = reached
         self._now_ms = now_ms
         asked = "VELA_HTTP_REQUEST_RATE", "HTTP requests"
@@ -69,21 +64,18 @@ class ClientRates:
         """Whether `wait_s` can return anything but 0."""
 
     def check_request(self, peer: str) -> None:
-        """Count an HTTP request from this address and port. Raises TooManyRequests if it exceeds a limit."""
+        """Count an HTTP request from this address and port. Raises TooManyRequests above a limit."""
         self._check(self._requests, _keys(peer, ""), peer)
 
     def check_role(self, role: str) -> None:
-        """Count an HTTP request, or a handshake, of this role. Raises TooManyRequests if it exceeds the limit.
-
-        "" = no role is known, and nothing is counted.
-        """
+        """Count an HTTP request or handshake of this role. Raises TooManyRequests above the limit."""
         if role:
             self._check(self._role_requests, ("", "", role), f"role {role}")
 
     def wait_s(self, peer: str, role: str, *, messages: int, size_bytes: int) -> float:
-        """Count messages and bytes of a WebSocket. Return how many seconds to wait before the next frame, at most 1.
+        """Count a WebSocket's messages and bytes. Return how many seconds to wait, at most 1.
 
-        After that time call this method again with 0 messages and 0 bytes, until it returns 0.
+        After each wait, call this method again with 0 messages and 0 bytes, until it returns 0.
         """
         keys = _keys(peer, role)
         longest_ms = 0

@@ -1,4 +1,4 @@
-"""Limits on the connections of one process, and counts of how often clients reached each limit."""
+"""Limits on the connections of one process."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ __all__ = ["ConnectionLimits", "ConnectionPlace"]
 
 logger = logging.getLogger(__name__)
 
-# Log at most one line for each limit in this time, so that a flood of connections does not fill the log.
+# A flood of connections must not fill the log.
 _LOG_PERIOD_S: Final = 10.0
 
 
 class ConnectionLimits:
-    """Counts open connections, in total and by address. One object serves all ports of a process."""
+    """Counts open connections, in total and by address. All ports of a process share one object."""
 
     def __init__(self, settings: DoorSettings, loop_time: LoopTime | None = None) -> None:
-        """The connections share `loop_time`, the event loop's time. None = a new LoopTime with the machine's clock."""
         self.loop_time = loop_time or LoopTime()
         self._most = settings.max_connections
         self._most_per_address = settings.max_connections_per_address
         self._by_address: Counter[str] = Counter()
         self._logged_s: dict[str, float] = {}
         self.open = 0
-        self.times_reached: Counter[str] = Counter()  # by the setting that has the limit
+        self.times_reached: Counter[str] = Counter()  # Keys are names of settings
         self.failed_tls_handshakes = 0
         self.rates = ClientRates(settings, self.reached)
 
     def admit(self, address: str) -> ConnectionPlace:
-        """Count a connection from this IP address. Raises TooManyConnections if there are too many already."""
+        """Count a connection from this IP address. Raises TooManyConnections above a limit."""
         if self._most and self.open >= self._most:
             raise self._refusal(
                 "VELA_MAX_CONNECTIONS", f"this process serves {self._most} connections", address
@@ -61,7 +60,7 @@ class ConnectionLimits:
             del self._by_address[address]
 
     def reached(self, setting: str, what: str, peer: str) -> None:
-        """Count that `peer` reached the limit of `setting`. Log it, at most once in 10 s for each setting."""
+        """Count that `peer` reached a limit. Log each setting at most once in 10 s."""
         self.times_reached[setting] += 1
         now_s = time.monotonic()
         if now_s - self._logged_s.get(setting, -_LOG_PERIOD_S) >= _LOG_PERIOD_S:
@@ -90,7 +89,7 @@ class ConnectionPlace:
         self._address = address
 
     def leave(self) -> None:
-        """Make room: the connection is gone. Safe to repeat."""
+        """Stop counting the connection. Safe to repeat."""
         if self._limits is not None:
             self._limits.left(self._address)
             self._limits = None

@@ -13,9 +13,9 @@ _EVERYWHERE: Final = "::"
 
 
 async def listen(make_protocol: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Server:
-    """Listen on an address; `::` includes IPv4. Raises OSError if the address cannot be used.
+    """Listen on an address. Raises OSError if the address cannot be used.
 
-    On `::`, asyncio's own sockets would accept only IPv6.
+    `::` includes IPv4, which asyncio would leave out.
     """
     loop = asyncio.get_running_loop()
     if host != _EVERYWHERE or not socket.has_dualstack_ipv6():

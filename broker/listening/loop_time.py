@@ -1,7 +1,7 @@
-"""The event loop's time, shared among the connections of a process.
+"""Share the event loop's time among the connections of a process.
 
-One busy connection must not delay all others. The time is divided into turns, and each connection may work for a part
-of a turn. A connection that has used its part keeps the bytes that it has read, and continues in a later turn.
+Time is divided into turns. A connection may work for a limited part of each turn, and continues in a later turn. One
+busy connection must not delay the others.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# One connection's part of a turn. An idle pass of the event loop costs a few percent of this time.
+# An idle pass of the event loop costs a few percent of this time.
 PART_NS: Final = 125_000
-# A turn, for all connections together. A pass of the event loop has at most one turn, and a message takes about five
-# passes. So other connections delay a message by at most about 1.3 ms, unless single pieces of work take long.
+# A message waits for at most about five turns, which take about 1.3 ms.
 TURN_NS: Final = 250_000
 
 
 class LoopTime:
-    """Runs the connections' turns on the event loop. One object serves all ports of a process."""
+    """Runs the connections' turns on the event loop. All ports of a process share one object."""
 
     def __init__(
         self,
         now_ns: Callable[[], int] = time.perf_counter_ns,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
     ) -> None:
-        """`now_ns` is any steady clock, `cpu_ns` the CPU time of the loop's thread."""
+        """`now_ns` is a steady clock. `cpu_ns` returns the CPU time of the loop's thread."""
         self.now_ns = now_ns
         self._cpu_ns = cpu_ns
         self._cpu_at_turn_ns = 0
@@ -48,11 +47,10 @@ class LoopTime:
         return TimeShare(self)
 
     def worked_ns(self, time_ns: int) -> int:
-        """Return how much time to charge to a connection for a piece of work that took `time_ns`.
+        """Return the time to charge for a piece of work that took `time_ns`.
 
-        On a busy machine the system may run something else in the middle of a piece. A piece longer than a part is
-        therefore charged at most the CPU time of the thread since the turn began. Reading the CPU time takes a µs, so
-        it is not done for shorter pieces.
+        The system may run other processes during a long piece. A long piece therefore costs at most the thread's CPU
+        time in this turn. Reading the CPU time takes 1 µs, too much for short pieces.
         """
         if time_ns <= PART_NS:
             return time_ns
@@ -84,11 +82,11 @@ class TimeShare(Share):
     def __init__(self, loop_time: LoopTime) -> None:
         super().__init__()
         self._time = loop_time
-        self._began_ns: int | None = None  # None: the stopwatch is stopped
+        self._began_ns: int | None = None  # None while the stopwatch is stopped
         self._waiting: dict[Callable[[], None], None] = {}
 
     def may_begin(self) -> bool:
-        """Return whether the connection may work now, and start the stopwatch if so. First charge the work so far."""
+        """Charge the work so far. If the connection may work now, start the stopwatch and return True."""
         self.ends()
         if self._time.fair.may_begin(self):
             self._began_ns = self._time.now_ns()
@@ -96,7 +94,7 @@ class TimeShare(Share):
         return False
 
     def begins(self, resume: Callable[[], None]) -> bool:
-        """Start the stopwatch. If the connection may not work now, return False, and call `resume` in a later turn."""
+        """Start the stopwatch. If the connection must wait, return False and call `resume` later."""
         if self.may_begin():
             return True
         self._wait(resume)
@@ -108,14 +106,14 @@ class TimeShare(Share):
         return self._began_ns is not None
 
     def goes_on(self, resume: Callable[[], None]) -> bool:
-        """Charge the work so far. If the part or the turn is over, return False, and call `resume` in a later turn."""
+        """Charge the work so far. If the connection must wait, return False and call `resume` later."""
         if self.may_go_on():
             return True
         self._wait(resume)
         return False
 
     def may_go_on(self) -> bool:
-        """Charge the work so far. If the part or the turn is over, stop the stopwatch and return False."""
+        """Charge the work so far. If the connection must wait, stop the stopwatch and return False."""
         if self._began_ns is not None:
             now_ns = self._time.now_ns()
             self._time.fair.worked(self, self._time.worked_ns(now_ns - self._began_ns))
@@ -126,13 +124,13 @@ class TimeShare(Share):
         return False
 
     def ends(self) -> None:
-        """Charge the work and stop the stopwatch: nothing is left to do, or the work has to wait."""
+        """Charge the work and stop the stopwatch."""
         if self._began_ns is not None:
             self.charge(self._time.worked_ns(self._time.now_ns() - self._began_ns))
             self._began_ns = None
 
     def charge(self, time_ns: int) -> None:
-        """Charge this much work, and begin a turn soon if one is due."""
+        """Charge this much work."""
         self._time.fair.worked(self, time_ns)
         if self._time.fair.is_turn_due:
             self._time.turn_soon()
@@ -145,7 +143,7 @@ class TimeShare(Share):
             await comes
 
     async def away(self, work: Awaitable[_Result]) -> _Result:
-        """Stop the stopwatch while `work` is awaited, because other connections work meanwhile. Then start it again."""
+        """Await `work` with the stopwatch stopped, because other connections work meanwhile."""
         self.ends()
         try:
             return await work
@@ -154,9 +152,9 @@ class TimeShare(Share):
 
     @coroutine
     def charging(self, work: Coroutine[Any, Any, _Result], *, paid_ns: int) -> Generator[Any, Any, _Result]:
-        """Await `work` and charge the time that its steps take beyond `paid_ns`, which was charged before.
+        """Await `work` and charge the time that it runs between its waits.
 
-        A step is the work between two waits.
+        The caller has already charged the first `paid_ns`.
         """
         step: Callable[[], Any] = partial(work.send, None)
         while True:
@@ -173,19 +171,19 @@ class TimeShare(Share):
                     paid_ns = 0
             try:
                 step = partial(work.send, (yield waits_for))
-            except BaseException as error:  # such as a cancellation: hand it to the work
+            except BaseException as error:  # The work must see a cancellation
                 step = partial(work.throw, error)
 
     def resume(self) -> None:
-        """Call every callback that waits for this connection's turn."""
+        """Call every callback that waits for a turn."""
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
             each()
 
     def close(self) -> None:
-        """Stop waiting for turns, because the connection is closed. Safe to repeat.
+        """Stop waiting for turns. Safe to repeat.
 
-        This does not wake tasks that wait in `turn`: cancel them first.
+        First cancel the tasks in `turn`, because this method does not wake them.
         """
         self._waiting.clear()
         self._time.fair.leave(self)

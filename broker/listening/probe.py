@@ -12,10 +12,9 @@ _TIMEOUT_S: Final = 3.0
 
 
 def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
-    """Return the status of GET /readyz and the beginning of the body. Raises OSError and http.client.HTTPException.
+    """Return the status of GET /readyz and the beginning of the body. Raises OSError and HTTPException.
 
-    `host` may be an IPv6 address in brackets. The probe has no client certificate: a process that refuses it for that
-    reason counts as ready.
+    A process that demands a client certificate counts as ready.
     """
     host = host.strip("[]")
     connection = (
@@ -35,7 +34,7 @@ def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
 
 def _with_tls(host: str, port: int) -> http.client.HTTPSConnection:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # The certificate names the public host and not this address. The probe exchanges nothing confidential.
+    # The certificate names the public host, not this address. The probe sends nothing confidential.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)

@@ -1,6 +1,6 @@
-"""The certificate of all ports with TLS. It is read again when its files change.
+"""The certificate of all ports with TLS, read again when its files change.
 
-A renewal needs no restart: new connections get the new certificate, and open connections keep the old one.
+Open connections keep the old certificate.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3
 
 
 class CertificateUnusable(Exception):
-    """A file is not set or cannot be used. The message names the setting, not the path, and says why."""
+    """A TLS file is missing or unusable. The message names its setting, not its path."""
 
 
 class TlsCertificates:
@@ -41,7 +41,7 @@ class TlsCertificates:
     def __init__(self, settings: DoorSettings, *, asks_clients: bool) -> None:
         """Read the files. Raises CertificateUnusable.
 
-        `asks_clients`: ask clients for a certificate if a trust file is set. A setting says whether they must show one.
+        `asks_clients` asks for client certificates if a trust file is set.
         """
         self._settings = settings
         self._asks_clients = asks_clients and settings.tls_trust_file is not None
@@ -52,11 +52,11 @@ class TlsCertificates:
 
     @property
     def expires_s(self) -> float:
-        """The seconds until the certificate in use expires; negative if it has expired."""
+        """Seconds until the certificate expires. Negative if it has expired."""
         return self._expires_at_s - time.time()
 
     def watch(self) -> None:
-        """Check the files every two seconds until `stop` is called."""
+        """Check the files regularly until `stop` is called."""
         self._timer = asyncio.get_running_loop().call_later(CHECK_PERIOD_S, self._check)
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ class TlsCertificates:
             self._timer = None
 
     def reload_if_changed(self) -> None:
-        """Use the files if they have changed. If they cannot be used, keep the old certificate and log why."""
+        """Load changed files. After a failure, keep the old certificate and log why."""
         state = self._file_state()
         if state == self._state:
             return
@@ -123,9 +123,9 @@ class TlsCertificates:
 
 
 def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientCertificate | None:
-    """Return the client's verified certificate, given the result of `getpeercert()`.
+    """Return the client's certificate from the result of `getpeercert()`.
 
-    Return None if the client showed no certificate, or if its subject does not have exactly one common name.
+    Return None unless the certificate has exactly one common name.
     """
     if not peer_certificate:
         return None
@@ -139,11 +139,10 @@ def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientC
 
 
 def _state_of(path: Path | None) -> tuple[int, int, int] | None:
-    """Return values that change when the file or its permissions change; None if no file is set or found."""
     if path is None:
         return None
     try:
-        found = os.stat(path)  # follows symbolic links: a renewal often changes only the links
+        found = os.stat(path)  # A renewal often changes only symbolic links, which stat follows
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_ctime_ns
@@ -158,5 +157,5 @@ def _why(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return error.reason or "not PEM"
     if isinstance(error, OSError):
-        return error.strerror or type(error).__name__  # without the path
+        return error.strerror or type(error).__name__  # str(error) would show the path
     return str(error)

@@ -1,4 +1,4 @@
-"""Middleware of every WebSocket handshake: it limits connections, decodes the query and prepares the path."""
+"""Middleware of every WebSocket handshake."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ UNKNOWN_ENDPOINT: Final = "No such endpoint; see /ws/v2/producer, /ws/v2/consume
 
 
 class ConnectionLimit(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Limits the WebSockets that are open or opening. Above the limit it refuses with 503."""
+    """Refuses a WebSocket with 503 while too many are open or opening."""
 
     def __init__(self, inner: Application, *, most: int, limits: ConnectionLimits) -> None:
-        """`most` is 0 for no limit. `limits` counts the refusals."""
+        """A `most` of 0 sets no limit."""
         super().__init__(inner)
         self._most = most
         self._limits = limits
-        self._open = 0  # connections; one instance serves all of them
+        self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._most and self._open >= self._most:
@@ -49,24 +49,20 @@ class ConnectionLimit(BaseMiddleware):  # type: ignore[misc]  # Channels has no 
 
 
 class QueryParameters(CheckingMiddleware):
-    """Decodes the query into `scope["query"]`. If it cannot be decoded, the answer is 400 on every path."""
+    """Decodes the query into `scope["query"]`. Answers 400 if the query cannot be decoded."""
 
     def check(self, scope: Scope) -> None:
-        """Decode the query. Raises InvalidQuery."""
         scope["query"] = parse_query(scope["query_string"])
 
 
 class RawPath(CheckingMiddleware):
-    """Lets URLRouter match the path as the client wrote it, so that `%2F` in a name is not a separator.
-
-    URLRouter alone would match the decoded path, remove every slash at its beginning, and fail if the path does not
-    begin with the `Daphne-Root-Path` that the client sent.
-    """
+    """Lets URLRouter match the undecoded path, in which `%2F` is not a separator."""
 
     def check(self, scope: Scope) -> None:
-        """Use the raw path. Raises HandshakeRefused with 404 if the path does not begin with exactly one slash."""
         path = scope["raw_path"].decode("latin-1")
+        # URLRouter would remove several leading slashes.
         if not path.startswith("/") or path.startswith("//"):
             raise HandshakeRefused(404, UNKNOWN_ENDPOINT)
         scope["path"] = path
+        # Daphne takes `root_path` from a client's header. A wrong value would make URLRouter fail.
         scope["root_path"] = ""

@@ -1,4 +1,4 @@
-"""The paths of the WebSocket API, and the class that serves each path."""
+"""The paths of the WebSocket API."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ABSENT: Final = dict.fromkeys(
     (f"ws/{each}" for each in ("producer", "consumer", "reader")),
     "topics have had no cluster in their names since Pulsar 2; use /ws/v2",
 )
-"""Paths of Pulsar that Vela does not have, each with the reason."""
+"""Paths of Pulsar that Vela does not have, with the reasons."""
 FRAGMENT_CACHE_BYTES: Final = 8 * 1024 * 1024
 
 _NAMESPACE: Final = r"(?P<domain>[^/]*)/(?P<tenant>[^/]*)/(?P<namespace>[^/]*)"
@@ -43,9 +43,9 @@ _MULTI_TOPIC_PATH: Final = "a multi-topic consumer's path is /ws/v3/consumer/{su
 
 
 def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
-    """Return the routes; the first that matches wins. They match undecoded paths (see `RawPath`).
+    """Return the routes for undecoded paths. The first match wins.
 
-    The topic of a producer or reader is everything after the namespace, as in Pulsar 3.x and 4.x.
+    The topic of a producer or reader may contain slashes, as in Pulsar.
     """
     fragments = FragmentCache(FRAGMENT_CACHE_BYTES)
     own: dict[str, Any] = {"broker": broker, "clock": clock}
@@ -65,7 +65,7 @@ def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
         ),
         _route(r"ws/binary$", BinarySocket.as_asgi(**own)),
         _route(r"ws/(?:v2/)?pingpong$", PingPongSocket.as_asgi(**own)),
-        # The same endpoints with a wrong number of path segments.
+        # Paths with a wrong number of segments.
         _route(r"ws/v2/producer(?:/.*)?$", _refusing(InvalidQuery(_TOPIC_PATH.format("producer")))),
         _route(r"ws/v2/reader(?:/.*)?$", _refusing(InvalidQuery(_TOPIC_PATH.format("reader")))),
         _route(r"ws/v2/consumer(?:/.*)?$", _refusing(InvalidQuery(_CONSUMER_PATH))),
@@ -79,7 +79,7 @@ def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
 
 
 def _route(pattern: str, socket: Any) -> URLPattern:
-    route: URLPattern = re_path(pattern, socket)  # `socket` is Any, because django-stubs expects a view
+    route: URLPattern = re_path(pattern, socket)  # `socket` is Any because django-stubs expects a view
     return route
 
 

@@ -1,4 +1,4 @@
-"""The base of the broker's WebSocket classes: Channels' consumer with a receive loop of its own."""
+"""The base class of the broker's WebSockets."""
 
 from __future__ import annotations
 
@@ -48,27 +48,24 @@ logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
-CHARGED_AT_ONCE: Final = 8  # frames; reading the clock after each of them would cost too much
-NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without a close frame
+# Reading the clock after every frame would cost too much.
+CHARGED_AT_ONCE: Final = 8
+NO_CLOSE_FRAME: Final = 1006  # RFC 6455 defines this code
 
 
 class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
-    """One WebSocket connection. Subclasses use the interface of Channels' `AsyncWebsocketConsumer`.
+    """One WebSocket connection, with the interface of Channels' `AsyncWebsocketConsumer`.
 
-    `connect` attaches to the broker and accepts, or raises HandshakeRefused; `receive` gets each frame; `disconnect`
-    is called once at the end, even if the handshake was refused. The names in the path are in
-    `scope["url_route"]["kwargs"]`, and `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which
-    cannot await, write to `transport`.
+    `connect` accepts or raises HandshakeRefused. `disconnect` is called once, even after a refusal. Callbacks of the
+    broker cannot await, so they write to `transport`.
 
-    The receive loop replaces Channels' own, which makes a task for each message and closes old database connections in
-    a thread before it calls `receive`. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
-
-    While `receive` waits, the server's bounded queue fills, and then the server stops reading from the peer.
+    The receive loop replaces Channels' loop, which makes a task for each message.
+    docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
     """
 
     scope: Scope
     transport: FrameTransport
-    broker: ClientPort  # locked until `opening` has authenticated the client
+    broker: ClientPort  # Locked until `opening` has authenticated the client
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__()
@@ -76,8 +73,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.clock = clock
         self._authenticator = broker
         self._rates = broker.connections.rates
-        self.taken = 1  # JSON messages or commands of the latest frame; the rate limits count them
-        self._ended: BrokerError | None = None  # set by `end`; `opening` then refuses the handshake
+        self.taken = 1  # Messages or commands in the latest frame
+        self._ended: BrokerError | None = None
         self._watch = CredentialsWatch(
             broker,
             self.guard,
@@ -95,7 +92,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @property
     def identity(self) -> ClientIdentity:
-        """The identity under which the peer's producers and consumers appear."""
+        """The identity of the peer's producers and consumers."""
         certificate = certificate_of(self.scope)
         return ClientIdentity(
             address=self.address,
@@ -106,13 +103,13 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @property
     def path_arguments(self) -> Mapping[str, str]:
-        """The names that the route found in the path, still percent-encoded."""
+        """Names in the path, still percent-encoded."""
         found: Mapping[str, str] = self.scope["url_route"]["kwargs"]
         return found
 
     @property
     def query(self) -> Query:
-        """The parameters of the query, decoded."""
+        """The decoded query."""
         query: Query = self.scope["query"]
         return query
 
@@ -134,7 +131,6 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.transport.share.close()
 
     def _refused(self, error: BrokerError) -> None:
-        """Close the socket, because its credentials are no longer accepted or a permission was revoked."""
         number = (
             WebSocketError.AUTHENTICATION_ERROR
             if isinstance(error, AuthenticationFailed)
@@ -145,18 +141,17 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     def end(self, code: CloseCode, reason: str, error: BrokerError) -> None:
         """Close the socket and detach from the broker.
 
-        A socket that is still being opened is refused with `error` at the end of `opening`.
+        If the socket is still opening, refuse the handshake with `error`.
         """
         self._ended = error
         self.transport.close(code, close_reason(reason))
         self.release()
 
     async def _serve(self, receive: Receive) -> int:
-        """Handle frames, in this connection's turns, until the connection is gone. Return the close code."""
         share = self.transport.share
         frames = 0
         while True:
-            event = await receive()  # while this waits, the server charges no time to this connection
+            event = await receive()  # The server does not charge this wait to the connection
             if event["type"] != "websocket.receive":
                 return _close_code(event)
             frames += 1
@@ -179,20 +174,16 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 raise
 
     async def _keep_to_rates(self, messages: int, size_bytes: int) -> None:
-        """Wait while the peer, its address or its role has sent too much."""
         principal = self.guard.principal
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
             if not self.transport.is_connected():
-                return  # closing or lost; the server reports this only after the peer's frames
+                return  # The server reports a loss only after the peer's remaining frames
             messages = size_bytes = 0
             await asyncio.sleep(wait_s)
 
     async def connect(self) -> None:
-        """Accept if the broker is ready. Otherwise raise HandshakeRefused.
-
-        The guard stays locked. This suits a socket that requests nothing from the broker, or authenticates later.
-        """
+        """Accept without authentication. Raises HandshakeRefused if the broker is not ready."""
         self._require_ready()
         await self.accept()
 
@@ -205,7 +196,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def opening(self) -> AsyncIterator[None]:
         """Authenticate the client, then run the block, which attaches to the broker.
 
-        Both together may take at most OPEN_TIMEOUT_S. Raises HandshakeRefused for every failure.
+        Raises HandshakeRefused for every failure.
         """
         self._require_ready()
         try:
@@ -214,7 +205,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                     self._authenticator, self.scope, token=self.query.get("token", "")
                 )
                 yield
-            self.guard.recheck()  # permissions may have changed while the socket was being opened
+            self.guard.recheck()  # Permissions may have changed during the block
             self._watch.begin()
             if self._ended is not None:
                 raise self._ended
@@ -229,39 +220,38 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise self.refusal(500, "internal error; see the broker's log") from None
 
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
-        """Raise ServiceNotReady if the topic's number of partitions is no longer `attached`. 0 = do not check.
+        """Raise ServiceNotReady if the topic no longer has `attached` partitions. 0 skips the check.
 
-        Adding partitions closes the attached sockets, but may have missed this one while it was being opened.
+        New partitions close attached sockets, but may miss a socket that is being opened.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """Return the answer to a handshake that failed."""
+        """Return the answer to a failed handshake."""
         return HandshakeRefused(status, reason)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        If this method waits, it must do so inside `transport.share.away`, so that the work of other connections is not
-        charged to this one.
+        Wait only inside `transport.share.away`. Otherwise the work of other connections is charged to this
+        connection.
         """
         only_text(text_data)
 
     async def disconnect(self, code: int) -> None:
-        """Release everything, because the connection is gone or was never accepted."""
         self.release()
 
     def release(self) -> None:
-        """Detach from the broker. Callbacks of the broker may also call this. Safe to repeat."""
+        """Detach from the broker. Safe to repeat."""
 
 
 class PingPongSocket(BrokerSocket):
-    """`/ws/pingpong`: ignores text frames. The server itself answers WebSocket pings."""
+    """The socket `/ws/pingpong`. It ignores text, and the server answers pings."""
 
 
 def only_text(text_data: str | None) -> str:
-    """Return the text of a frame on a JSON endpoint. Raises UnexpectedBinaryFrame for a binary frame."""
+    """Return the frame's text. Raises UnexpectedBinaryFrame for a binary frame."""
     if text_data is None:
         raise UnexpectedBinaryFrame("binary frames belong to /ws/binary; send text")
     return text_data
@@ -272,7 +262,6 @@ def _close_code(event: Mapping[str, Any]) -> int:
 
 
 async def _until_gone(receive: Receive) -> int:
-    """Drop the frames that the peer still sends before it sees the close frame. Return the close code."""
     while (event := await receive())["type"] == "websocket.receive":
         pass
     return _close_code(event)

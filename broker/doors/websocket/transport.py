@@ -1,7 +1,6 @@
-"""The services that a WebSocket needs from the server beyond ASGI: writing from callbacks, and flow control.
+"""Services of the server that ASGI does not offer to a WebSocket.
 
-ASGI's `send` must be awaited and sends one frame per call. The broker delivers from callbacks and in bulk, so the
-server puts its own object for the connection into the scope, under `extensions` / `vela.transport`.
+ASGI's `send` must be awaited. The broker delivers from callbacks, which cannot await.
 """
 
 from __future__ import annotations
@@ -19,17 +18,14 @@ EXTENSION: Final = "vela.transport"
 
 
 class FrameTransport(Protocol):
-    """The server's side of one WebSocket. No method raises after the connection is lost.
-
-    Only `drained` and `is_alive` wait.
-    """
+    """The server's side of one WebSocket. No method raises after the connection is lost."""
 
     @property
     def address(self) -> str:
         """Host and port of the peer."""
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """Send each payload as one frame, all with one transport write. Drop them unless the socket is open."""
+        """Send each payload as a frame, all with one write. Drop them unless the socket is open."""
 
     @property
     def share(self) -> TimeShare:
@@ -37,24 +33,24 @@ class FrameTransport(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Roughly how many written bytes wait in this process."""
+        """Approximate number of written bytes in this process."""
 
     def is_connected(self) -> bool:
-        """Return whether neither side has begun to close the socket, and the connection is not lost."""
+        """Return False once the socket is closing or lost."""
 
     def is_writable(self) -> bool:
-        """Return False after a write passed the high-water mark, until everything is sent or the peer is gone."""
+        """Return False once too many bytes are unsent, until everything is sent or the connection is lost."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever the socket becomes writable again."""
+        """Call `callback` when the socket becomes writable again."""
 
     async def drained(self) -> None:
-        """Wait until the socket is writable, or the connection is gone. Safe to cancel."""
+        """Wait until the socket is writable or lost. Safe to cancel."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer, and return whether a message or a pong arrives in time. If none does, drop the connection.
+        """Ping the peer and return whether any message arrives in time. If none does, drop the connection.
 
-        While the server does not read from the peer, return True. Safe to cancel.
+        Return True while the server does not read from the peer. Safe to cancel.
         """
 
     def close(self, code: int, reason: str) -> None:
@@ -62,5 +58,5 @@ class FrameTransport(Protocol):
 
 
 def transport_of(scope: Scope) -> FrameTransport:
-    """Return a connection's transport. Raises KeyError unless `broker.doors.http.daphne_server` serves it."""
+    """Return a connection's transport. Raises KeyError if the server offers none."""
     return cast(FrameTransport, scope["extensions"][EXTENSION])

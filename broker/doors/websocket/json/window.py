@@ -1,4 +1,4 @@
-"""The flow control of a consumer or reader socket."""
+"""Flow control of a consumer or reader socket."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ __all__ = ["DeliveryWindow"]
 class DeliveryWindow:
     """Counts how many messages may be pushed now.
 
-    In push mode, and for readers, `settled` makes room for as many messages as the peer has answered. It does not look
-    at ids, so a client that acks a message twice widens its window. In pull mode only `permit` makes room, and unused
-    permits stay.
-
-    The balance falls below 0 when a batch has more messages than there is room for. `settled` and `permit` return the
-    room that they made: a socket with one source grants it to the broker as permits.
+    In push mode an answered message makes room, even if the client answers it twice. In pull mode only permits make
+    room.
     """
 
     __slots__ = ("_balance", "_pull")
@@ -28,12 +24,12 @@ class DeliveryWindow:
 
     @classmethod
     def push(cls, window: int) -> Self:
-        """Return a push-mode window of `window` >= 1 messages (`ConsumerOptions.window`, `ReaderOptions.window`)."""
+        """Return a push-mode window with room for `window` messages."""
         return cls(window, pull=False)
 
     @classmethod
     def pull(cls) -> Self:
-        """Return a pull-mode window: nothing is pushed before the first permit."""
+        """Return a pull-mode window without room."""
         return cls(0, pull=True)
 
     @property
@@ -42,20 +38,20 @@ class DeliveryWindow:
         return max(0, self._balance)
 
     def pushed(self, messages: int = 1) -> None:
-        """Use up room for this many messages."""
+        """Take room for pushed messages."""
         self._balance -= messages
 
     def settled(self, messages: int = 1) -> int:
-        """Make room for this many answered messages. Return `messages`, or 0 in pull mode, which makes no room."""
+        """Make room for answered messages. Return their number, or 0 in pull mode."""
         if self._pull:
             return 0
         self._balance += messages
         return messages
 
     def permit(self, messages: int) -> int:
-        """Carry out a `permit` command. Return `messages`, or 0 in push mode, which ignores the command.
+        """Make room for permitted messages. Return their number, or 0 in push mode.
 
-        Raises InvalidCommand in pull mode if `messages` is not positive; Pulsar would subtract such a number.
+        Raises InvalidCommand if the number is not positive. Pulsar would subtract a negative number.
         """
         if not self._pull:
             return 0

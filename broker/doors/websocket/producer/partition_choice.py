@@ -1,4 +1,4 @@
-"""Choose a partition for each message. A key gets the same partition as from Pulsar's client libraries."""
+"""Choose a partition for each message. A key gets the partition that Pulsar's clients choose."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["PartitionChoice"]
 
 
 class PartitionChoice:
-    """Chooses by key. Messages without a key all go to the same partition, or to each partition in turn.
+    """Chooses by key. Messages without a key go to a single partition, or to all partitions in turn.
 
-    A turn is one message, with batching too.
+    Each message takes its own turn, even if batching is on.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class PartitionChoice:
         hashing: HashingScheme,
         first: int | None = None,
     ) -> None:
-        """`partitions` >= 1. `first` is the first partition for messages without a key; None = a random one."""
+        """Messages without a key start at partition `first`, or at a random partition."""
         self._partitions = partitions
         self._takes_turns = routing is RoutingMode.ROUND_ROBIN
         self._hashing = hashing
@@ -33,7 +33,7 @@ class PartitionChoice:
         )
 
     def of(self, key: str | None) -> int:
-        """Return the index of the partition for a message with this key; None = no key."""
+        """Return the index of the partition for this key."""
         if self._partitions == 1:
             return 0
         if key is not None:

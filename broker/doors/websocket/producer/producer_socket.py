@@ -1,4 +1,4 @@
-"""`/ws/v2/producer/…`: publish a client's JSON messages, and ack or refuse each of them."""
+"""The socket `/ws/v2/producer/…`, on which a client publishes JSON messages."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSocket"]
 
-_ALONE: Final = (None, 0)  # array and index in the `Reply` of a message that came alone
+# Array and index in the `Reply` of a message outside an array.
+_ALONE: Final = (None, 0)
 
 
 class ProducerSocket(BrokerSocket):
-    """One client that publishes. It has a lane for each partition, or one for a topic without partitions."""
+    """A client that publishes. It has a `PublishLane` for each partition of its topic."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
@@ -42,7 +43,6 @@ class ProducerSocket(BrokerSocket):
         self._is_lost = False
 
     async def connect(self) -> None:
-        """Open a producer on the topic, or on each of its partitions under one name; then accept."""
         topic = full_topic(self.path_arguments)
         options = producer_options(self.query)
         self._is_encrypted = bool(options.encryption_keys)
@@ -52,7 +52,7 @@ class ProducerSocket(BrokerSocket):
             len(self._lanes), routing=options.routing_mode, hashing=options.hashing_scheme
         )
         await self.accept()
-        # `answer` closes the gate while too many acks are unsent. Open the gate once they are sent.
+        # `answer` closes the gate while too many acks are unsent.
         self.transport.on_writable(lambda: self._gate.output_stuck(stuck=False))
 
     async def _open_lanes(self, topic: TopicName, options: ProducerOptions) -> None:
@@ -83,7 +83,6 @@ class ProducerSocket(BrokerSocket):
         return HandshakeRefused(status, f"Failed to create producer: {reason}")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Publish one message or an array of them. Then wait while the `ReadGate` is closed."""
         decoded = decode_frame(only_text(text_data), self.clock.now_ms(), is_encrypted=self._is_encrypted)
         self.taken = 1
         if type(decoded) is list:
@@ -103,7 +102,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these acks or refusals with one write. An array is answered once all its messages have their answers."""
+        """Send these acks or refusals with one write. Answer an array once all its messages have answers."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
@@ -115,13 +114,12 @@ class ProducerSocket(BrokerSocket):
                 self._gate.output_stuck(stuck=True)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """Close with 1012, so that the client connects again. The outcome of sends without an ack is unknown."""
+        """Close with 1012, so that the client connects again."""
         reason = "connect again" if error is None else str(error)
         why = error or ServiceNotReady("the producer was closed while it was being opened: connect again")
         self.end(CloseCode.SERVICE_RESTART, reason, why)
 
     async def is_alive(self) -> bool:
-        """Return whether the peer is alive: see `FrameTransport.is_alive`."""
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:

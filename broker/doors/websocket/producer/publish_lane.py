@@ -1,4 +1,4 @@
-"""One producer of a socket: it turns messages into entries and receipts into acks, in order."""
+"""One producer of a socket. It turns messages into entries, and receipts into acks."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
-MAX_BATCH_BYTES: Final = 128 * 1024  # of messages; Pulsar's clients also close a batch at this size
-_MEMBER_BYTES: Final = 16  # an estimate, for a member of a batch without its payload and strings
-MAX_CONTEXT_CHARACTERS: Final = 16 * 1024  # of one context, which is kept until its message is answered
+MAX_BATCH_BYTES: Final = 128 * 1024  # Pulsar's clients use the same limit
+# Estimated overhead of a message in a batch.
+_MEMBER_BYTES: Final = 16
+# The lane keeps each context until it answers the message.
+MAX_CONTEXT_CHARACTERS: Final = 16 * 1024
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Where an answer goes: the message's context, the array that it came in (None = alone), and its index in the array."""
+"""Context, array and index of an unanswered message. The array is None for a single message."""
 
 
 class LaneOwner(Protocol):
-    """The socket, as its lanes see it."""
+    """The socket that a lane belongs to."""
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
         """Send these acks or refusals."""
@@ -45,7 +47,7 @@ class LaneOwner(Protocol):
         """End the socket, because the broker closed a producer."""
 
     async def is_alive(self) -> bool:
-        """Return whether the peer is alive: see `FrameTransport.is_alive`."""
+        """Return whether the peer is alive."""
 
 
 class _Pending:
@@ -57,13 +59,13 @@ class _Pending:
         self, sequence_id: int, replies: Sequence[Reply], *, is_batch: bool, queued_s: float
     ) -> None:
         self.sequence_id = sequence_id
-        self.replies = replies  # empty once the client was told that the send timed out
+        self.replies = replies  # Empty after the send has timed out
         self.is_batch = is_batch
-        self.queued_s = queued_s  # loop time
+        self.queued_s = queued_s
 
 
 class PublishLane:
-    """Publishes to one topic or partition, in the order of the calls. Implements `ProducerSink` for its producer."""
+    """Publishes to one topic or partition, in the order of the calls."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class PublishLane:
         self._gate = gate
         self._clock = clock
         self._max_message_bytes = max_message_bytes
-        self._partition = partition  # -1 = not a partition
+        self._partition = partition  # -1 if the topic has no partitions
         self._producer: ProducerPort | None = None
         self._compression = Compression[options.compression.name]
         initial = options.initial_sequence_id
@@ -113,10 +115,7 @@ class PublishLane:
             producer.detach()
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
-        """Publish one message, alone or in the open batch.
-
-        Refuse it if its payload or context is too large, or if too many messages are pending.
-        """
+        """Publish a message, or refuse it if it exceeds a limit."""
         options = self._options
         if message.context is not None and len(message.context) > MAX_CONTEXT_CHARACTERS:
             text = f"context has {len(message.context)} characters, the limit is {MAX_CONTEXT_CHARACTERS}"
@@ -225,10 +224,7 @@ class PublishLane:
             self._watch(self._options.send_timeout_ms / 1000)
         self._producer.send(request)
 
-    # -- answers -----------------------------------------------------------------------------------------------
-
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Ack these sends with one write."""
         answers: list[tuple[Reply, bytes]] = []
         partition, size_bytes = self._partition, 0
         for receipt in receipts:
@@ -249,7 +245,6 @@ class PublishLane:
         self._gate.sends_answered(len(receipts), size_bytes)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Refuse a send that is known not to be stored."""
         for pending in self._pending:
             if pending.sequence_id == request.sequence_id:
                 self._pending.remove(pending)
@@ -259,12 +254,10 @@ class PublishLane:
         self._gate.sends_answered(1, len(request.data))
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """End the socket, because the broker closed the producer."""
         self._producer = None
         self._owner.closed_by_broker(error)
 
     async def is_alive(self) -> bool:
-        """Return whether the peer is alive: see `FrameTransport.is_alive`."""
         return await self._owner.is_alive()
 
     def _refuse(self, replies: Sequence[Reply], reason: str) -> None:
@@ -295,6 +288,6 @@ class PublishLane:
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Estimate the size of a message in an open batch. Its strings count too: they may be longer than the payload."""
+    """Estimate a message's size. Its strings may be longer than the payload."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
