@@ -31,10 +31,8 @@ _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return the client that sent a request, or ANONYMOUS if the broker asks for no credentials.
 
-    `token` comes from the URL's query, and is used only if the request has no Authorization header.
-
-    Raises AuthenticationFailed for missing or wrong credentials, and TooManyRequests if the role sends too many
-    requests. Raises NotAuthorized if X-Original-Principal is wrong, or if a proxy omits the header.
+    `token` counts only without an Authorization header. Raises AuthenticationFailed, and TooManyRequests if the role
+    sends too many requests. Raises NotAuthorized if X-Original-Principal is wrong, or if a proxy omits the header.
     """
     if not broker.access.is_on:
         return ANONYMOUS

@@ -1,7 +1,4 @@
-"""The interfaces of the broker that doors use.
-
-A door is the code that serves one network protocol.
-"""
+"""The interfaces of the broker for doors. A door is the code that serves one network protocol."""
 
 from __future__ import annotations
 
@@ -72,15 +69,15 @@ class ProducerPort(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that the client gave or the broker generated."""
+        """The client's or the broker's name for the producer."""
 
     @property
     def last_sequence_id(self) -> int:
-        """The last sequence id stored under this name before the producer was opened, or -1."""
+        """The last sequence id stored under this name before the opening, or -1."""
 
     @property
     def schema_version(self) -> bytes:
-        """The version of the schema that the producer was opened with, or b""."""
+        """The version of the producer's schema, or b""."""
 
     @property
     def topic_epoch(self) -> int | None:
@@ -88,15 +85,15 @@ class ProducerPort(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False once the producer is detached, or closed by the broker."""
+        """Whether the producer is attached."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether the producer is open and does not wait for exclusive access."""
+        """Whether the producer is open and has the access that it asked for."""
 
     @property
     def max_message_bytes(self) -> int:
-        """The topic's own limit for an entry's payload, or 0 if the topic has none."""
+        """The topic's own limit for an entry's payload, or 0."""
 
     @property
     def topic_name(self) -> TopicName:
@@ -106,7 +103,7 @@ class ProducerPort(Protocol):
         """Queue one entry. The producer's sink gets the answer. Raises nothing."""
 
     def refused(self, error: BrokerError) -> None:
-        """Record, for the console, why the door refused an entry."""
+        """Record why the door refused an entry."""
 
     async def close(self) -> None:
         """Wait until every send is answered or the broker closes the producer, then detach."""
@@ -120,11 +117,11 @@ class ConsumerPort(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False once the consumer is detached, or closed by the broker."""
+        """Whether the consumer is attached."""
 
     @property
     def name(self) -> str:
-        """The name that the client gave or the door generated."""
+        """The client's or the door's name for the consumer."""
 
     @property
     def topic_name(self) -> TopicName:
@@ -132,7 +129,7 @@ class ConsumerPort(Protocol):
 
     @property
     def subscription_type(self) -> SubscriptionType:
-        """The subscription type that the consumer attached with."""
+        """The subscription type at the time of attaching."""
 
     @property
     def epoch(self) -> int | None:
@@ -155,9 +152,9 @@ class ConsumerPort(Protocol):
     ) -> None:
         """Acknowledge entries. Safe to repeat.
 
-        `on_durable` is called once, with an error or when the ack is stored. Acks of readers and acks on non-persistent
-        topics are not stored. For them, `on_durable` is called when the ack is applied. `validation_error` says why the
-        client discards the entries. With `permits_settled`, the door itself grants permits for discarded entries.
+        `on_durable` is called once, with an error or when the ack is stored. For readers and on non-persistent topics,
+        `on_durable` is called when the ack is applied. `validation_error` says why the client discards the entries.
+        With `permits_settled`, the door itself grants permits for discarded entries.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
@@ -177,7 +174,7 @@ class ConsumerPort(Protocol):
         """Let `due_filter` choose which overdue entries to redeliver."""
 
     def redelivery_count(self, position: Position) -> int:
-        """Return an entry's redelivery count, which is always 0 on Exclusive and Failover."""
+        """Return an entry's redelivery count, always 0 on Exclusive and Failover."""
 
     def has_ledger(self, ledger_id: int) -> bool:
         """Return whether the consumer's topic or partition still has this ledger."""
@@ -186,7 +183,7 @@ class ConsumerPort(Protocol):
         """Return whether all or part of the entry is pending at this consumer."""
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Return an entry, and the bitset of its unacked messages or None for all. Raises BrokerError."""
+        """Return an entry and the bitset of its unacked messages. None means all messages. Raises BrokerError."""
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks for this consumer, even after the consumer has left.
@@ -195,13 +192,13 @@ class ConsumerPort(Protocol):
         """
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
-        """Record that the door copied an entry to this dead letter or retry letter topic."""
+        """Record that the door copied an entry to a dead letter or retry letter topic."""
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor to the entry at `position`. Raises BrokerError.
 
-        Bit i of `remaining` is set if message i of the entry is to be delivered. None delivers all messages. The broker
-        first closes the subscription's consumers, on Failover only this consumer and the active one.
+        Bit i of `remaining` is set if message i is to be delivered. None delivers all messages. The broker first closes
+        the subscription's consumers, on Failover only this consumer and the active one.
         """
 
     async def seek_time(self, publish_time_ms: int) -> None:
@@ -211,13 +208,10 @@ class ConsumerPort(Protocol):
         """
 
     async def last_message(self) -> LastMessage:
-        """Return the last message that this consumer can get, and the subscription's mark-delete position."""
+        """Return the last message for this consumer, and the mark-delete position."""
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Delete the subscription.
-
-        Raises BrokerError, for example if other consumers are attached and `force` is False.
-        """
+        """Delete the subscription. Without `force`, raises BrokerError if other consumers are attached."""
 
     def writable_again(self) -> None:
         """Resume delivery, because the peer can receive bytes again."""
@@ -238,14 +232,14 @@ class TopicListPort(Protocol):
 
     @property
     def names(self) -> frozenset[str]:
-        """The full names of the topics that match now. A partitioned topic is listed as its partitions."""
+        """The full names of the matching topics. A partitioned topic is listed as its partitions."""
 
     def detach(self) -> None:
         """End the watch. Safe to repeat."""
 
 
 class StatusPort(Protocol):
-    """The broker's readiness, its settings, and its limits on connections."""
+    """Readiness, settings and connection limits."""
 
     @property
     def connections(self) -> ConnectionLimits:
@@ -253,7 +247,7 @@ class StatusPort(Protocol):
 
     @property
     def settings(self) -> BrokerSettings:
-        """The settings that the broker read at its start."""
+        """The broker's settings."""
 
     def is_ready(self) -> tuple[bool, str]:
         """Return whether the broker serves clients, and the reason if not."""
@@ -270,17 +264,17 @@ class PartitionsPort(Protocol):
     """The partitions of topics."""
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """Return the number of partitions, or 0 if the topic is not partitioned.
+        """Return the number of partitions, or 0 if the topic is not partitioned. Raises BrokerError.
 
-        With `create`, a missing topic is created if policies give the topic partitions. Raises BrokerError.
+        With `create`, a missing topic is created if policies give the topic partitions.
         """
 
 
 class LookupPort(StatusPort, PartitionsPort, Protocol):
-    """The existing topics, and the URLs of the broker that serves them."""
+    """The topics, and the URLs of their brokers."""
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Return the plain URL and the TLS URL of the broker that serves a topic."""
+        """Return the plain URL and the TLS URL of a topic's broker."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Return the full names of a namespace's topics. A partitioned topic is listed as its partitions.
@@ -301,7 +295,7 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
 
 
 class PublishPort(StatusPort, PartitionsPort, Protocol):
-    """The interface through which doors open producers."""
+    """Opens producers."""
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
@@ -310,11 +304,11 @@ class PublishPort(StatusPort, PartitionsPort, Protocol):
 
 
 class SubscribePort(StatusPort, PartitionsPort, Protocol):
-    """The interface through which doors attach consumers."""
+    """Attaches consumers."""
 
     @property
     def rates(self) -> Rates:
-        """Rates of publishing, delivering and acking, as last measured."""
+        """The last measured rates."""
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
@@ -326,15 +320,12 @@ class SchemasPort(Protocol):
     """The schemas of topics."""
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return one version of a topic's schema, or the latest if `version` is None.
-
-        Raises BrokerError, for example SchemaNotFound.
-        """
+        """Return one version of a topic's schema, or the latest if `version` is None. Raises BrokerError."""
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema, b"" for the type NONE. Store a new schema.
+        """Return the version of this schema, or b"" for the type NONE. Store the schema if it is new.
 
-        Raises BrokerError, for example IncompatibleSchema or TopicNotFound.
+        Raises BrokerError.
         """
 
 
@@ -375,11 +366,11 @@ class AccessPort(Protocol):
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether a client may prove its identity with a token."""
+        """Whether clients may authenticate with tokens."""
 
     @property
     def takes_passwords(self) -> bool:
-        """Whether a client may prove its identity with a password."""
+        """Whether clients may authenticate with passwords."""
 
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the client with these credentials, or None if only `authenticate` can check them.
@@ -391,16 +382,16 @@ class AccessPort(Protocol):
         """Return the client with these credentials. Raises the errors of `authenticate_now`."""
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
-        """Raise AuthenticationFailed if the client's credentials have expired or were revoked."""
+        """Raise AuthenticationFailed if the credentials have expired or were revoked."""
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if the client's token was revoked, or its password changed or removed."""
+        """Raise AuthenticationFailed if the token was revoked, or the password changed or removed."""
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
         """Raise NotAuthorized unless the client may take this action."""
 
     async def load(self) -> None:
-        """Read the stored permissions and revocations into memory. Raises psycopg.Error."""
+        """Read the stored permissions and revocations. Raises psycopg.Error."""
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
         """Call `recheck` after each change of permissions, revocations or passwords.
@@ -410,11 +401,11 @@ class AccessPort(Protocol):
 
 
 class CredentialsPort(Protocol):
-    """The parts of the broker that authenticate a client."""
+    """Authentication of clients."""
 
     @property
     def access(self) -> AccessPort:
-        """Authentication and permissions of clients."""
+        """Authentication and permissions."""
 
     @property
     def connections(self) -> ConnectionLimits:
@@ -426,15 +417,15 @@ class CredentialsPort(Protocol):
 
 
 class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
-    """The parts of the broker that all doors except the admin API use."""
+    """The broker for all doors except the admin API."""
 
     @property
     def refused_requests(self) -> Counter[str]:
-        """Number of refused requests of binary connections since the broker's start, by kind."""
+        """Numbers of refused requests of binary connections, by kind."""
 
 
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
-    """The parts of the broker that the admin REST API uses."""
+    """The broker for the admin API."""
 
     @property
     def own_requests(self) -> OwnRequests:
@@ -446,11 +437,11 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def non_persistent(self) -> NonPersistentTopics:
-        """The non-persistent topics in use."""
+        """The non-persistent topics."""
 
     @property
     def policies(self) -> PolicyChanges:
-        """The policy documents, and the policies in force."""
+        """The policies."""
 
     @property
     def schemas(self) -> Schemas:
@@ -458,7 +449,7 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def rates(self) -> Rates:
-        """Rates of publishing, delivering and acking, as last measured."""
+        """The last measured rates."""
 
     @property
     def pool(self) -> ConnectionPool:

@@ -11,16 +11,13 @@ from broker.doors.handshake_errors import InvalidQuery
 
 __all__ = ["Query", "form_decode", "parse_query"]
 
-Query: TypeAlias = Mapping[str, str]  # The first value of each parameter, decoded
+Query: TypeAlias = Mapping[str, str]
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def form_decode(text: str, what: str) -> str:
-    """Decode `%xx` and `+`. `what` names the text in errors.
-
-    Raises InvalidQuery for a broken escape or bytes that are not UTF-8.
-    """
+    """Decode `%xx` and `+`. `what` names the text in errors. Raises InvalidQuery."""
     if _BAD_ESCAPE.search(text):
         raise InvalidQuery(f"{what} has a % without two hexadecimal digits after it; write %25 for a %")
     try:

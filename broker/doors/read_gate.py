@@ -13,7 +13,7 @@ __all__ = ["ReadGate"]
 
 MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # All unanswered sends together
 MAX_PENDING_SENDS: Final = 1000
-MAX_PENDING_REQUESTS: Final = 1000  # Unanswered lookups, opens and seeks, for example
+MAX_PENDING_REQUESTS: Final = 1000
 MAX_PENDING_ACKS: Final = 10_000  # Ack commands that wait for a receipt
 
 
@@ -84,7 +84,7 @@ class ReadGate:
         self._open_if_possible()
 
     def output_stuck(self, *, stuck: bool) -> None:
-        """Close the gate while the peer sends requests without reading the answers."""
+        """Close the gate while the peer does not read the answers."""
         self._output_is_stuck = stuck
         if stuck and self._open:
             self._close()

@@ -1,7 +1,4 @@
-"""The broker's errors as codes of the binary protocol, and as HTTP statuses.
-
-The admin API uses other HTTP statuses.
-"""
+"""The broker's errors as codes of the binary protocol, and as HTTP statuses."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ _SERVER_ERRORS: Final[dict[str, ServerError]] = {
     "ProducerFenced": ServerError.PRODUCER_FENCED,
     "UnsupportedVersionError": ServerError.UNSUPPORTED_VERSION_ERROR,
 }
-# Pulsar's statuses of refused WebSocket handshakes, by error code.
+# Pulsar's statuses for refused WebSocket handshakes, by error code.
 _HTTP_STATUSES: Final[dict[str, int]] = {
     "AuthenticationError": 401,
     "AuthorizationError": 403,

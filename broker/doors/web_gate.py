@@ -1,8 +1,8 @@
 """The check of `Host` and `Origin` in requests to the broker's HTTP port.
 
 Without authentication, a web page could use the broker through the browser of a person in the broker's network. The
-browser sets `Origin`, `Sec-Fetch-Site` and `Host`, and the page cannot change them. `Host` reveals an attacker's domain
-that resolves to the broker's address (DNS rebinding).
+page cannot change `Origin`, `Sec-Fetch-Site` and `Host`. `Host` reveals an attacker's domain that resolves to the
+broker's address.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN: Final = 100  # Characters of a header that a refusal repeats
 
 
 class WebGate:
-    """Accepts the broker's own addresses, and the hosts and origins that the settings allow."""
+    """Accepts the broker's own addresses, and the allowed hosts and origins."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._hosts = _LOOPBACK | settings.own_hosts | settings.allowed_hosts

@@ -28,15 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024
-# The protocol looks at the clock after this many whole frames, or after this many steps of Autobahn's parser. A frame
-# or a step takes a few µs.
+# Whole frames, and steps of Autobahn's parser, between two looks at the clock. A frame or a step takes a few µs.
 FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
-MAX_UNPARSED_BYTES: Final = 16 * 1024  # A connection with more stops reading until its turn comes.
+MAX_UNPARSED_BYTES: Final = 16 * 1024  # Above this, a connection stops reading until its turn comes.
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
 COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # 1,000 acks take less than a tenth of this.
-ENVELOPE_BYTES: Final = 64 * 1024  # Everything in a JSON message except the payload
+ENVELOPE_BYTES: Final = 64 * 1024  # Everything except the payload
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")
@@ -64,7 +63,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     application_queue: InboundQueue
     autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None if no ping waits for its pong
     autoPingPending: bytes | None  # noqa: N815
-    data: bytes  # Unparsed bytes
+    data: bytes  # Unparsed
     message_data: bytearray | None  # The arrived part of a message, None between messages
 
     def __init__(self) -> None:
@@ -86,7 +85,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         super().connectionMade()
 
     def onConnect(self, request: Any) -> Any:  # noqa: N802 - Autobahn's name
-        """Replace the HTTP connection as the transport's producer, and limit the size of messages."""
+        """Replace the HTTP connection as the transport's producer."""
         self.transport.unregisterProducer()
         self.transport.registerProducer(_Producer(self), True)
         limit = self._message_limit(request.path.encode("ascii"))
@@ -102,10 +101,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return COMMAND_MESSAGE_BYTES
 
     def handle_reply(self, message: Mapping[str, Any]) -> None:
-        """Carry out an ASGI event.
-
-        Daphne cannot refuse with a status, accept with headers, or close with a reason.
-        """
+        """Carry out an ASGI event. Daphne cannot refuse with a status, accept with headers, or close with a reason."""
         match message["type"]:
             case "websocket.http.response.start":
                 self._refusal = message
@@ -133,7 +129,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         code: int = 400,
         responseHeaders: Any = None,  # noqa: N803 - Autobahn's name
     ) -> None:
-        """Refuse a handshake. Autobahn would put the reason into the status line, not the body."""
+        """Refuse a handshake. Autobahn would put the reason into the status line."""
         self.wasNotCleanReason = reason
         headers = [(b"Content-Type", JSON)]
         if responseHeaders:  # Autobahn passes headers only for an unsupported version.
@@ -154,7 +150,6 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._dataReceived(data)
 
     def consumeData(self) -> None:  # noqa: N802 - Autobahn's name
-        """Parse until the queue is full or the connection's turn ends."""
         if self.state not in (self.STATE_OPEN, self.STATE_CLOSING):
             super().consumeData()
             return
@@ -168,7 +163,6 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.transport.pauseProducing()
 
     def _parses_more(self) -> bool:
-        """Parse a few frames. Return whether to parse more frames now."""
         for _ in range(STEPS_AT_ONCE):
             took_frames = self._takes_whole_frames()
             has_more = bool(self.data) if took_frames else self.processData()
@@ -206,9 +200,9 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.message_data = bytearray()
 
     def onMessageFrameData(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
-        """Add a piece to the arriving message.
+        """Add a piece to the message.
 
-        Autobahn would keep a list of the pieces. No limit counts empty pieces, so a peer could fill the memory.
+        Autobahn would keep a list of the pieces, and empty pieces could fill the memory.
         """
         if self.message_data is not None and not self.failedByMe:
             self.message_data += payload
@@ -237,8 +231,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def onPing(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
         """Answer a ping. While the peer does not read, keep only the last ping.
 
-        A peer that sends pings without reading would otherwise fill the memory. RFC 6455 lets one pong answer several
-        pings.
+        Otherwise, a peer that only sends pings could fill the memory. RFC 6455 allows one pong for several pings.
         """
         if self._is_output_paused:
             self._unanswered_ping = payload
@@ -251,7 +244,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def onClose(self, wasClean: bool, code: int | None, reason: str | None) -> None:  # noqa: N802, N803
         self._settle_probes(alive=False)
         self.output_drained()
-        # Free the buffers now, because the garbage collector may find this object much later.
+        # Free the buffers, because the garbage collector may find this object much later.
         self.data, self.message_data = b"", None
         if hasattr(self, "server"):  # False if the connection ended before `onConnect`
             super().onClose(wasClean, code, reason)
@@ -262,7 +255,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.transport.pauseProducing()
 
     def resume_reading(self) -> None:
-        """Read from the socket again. Cancel the ping's timer, because the pong may wait in the socket."""
+        """Read from the socket again. Cancel an unanswered ping's timer, because the pong may wait in the socket."""
         self._is_reading_paused = False
         if self.autoPingTimeoutCall is not None:
             self.autoPingTimeoutCall.cancel()
@@ -270,23 +263,22 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._continue()
 
     def check_timeouts(self) -> None:
-        """Do nothing while reading is paused or a ping has no answer.
+        """Do Daphne's checks, except while reading is paused or a ping has no answer.
 
-        A second ping would make Autobahn forget the first ping's timer. No pong could stop that timer, and the timer
-        would drop the peer.
+        A second ping would make Autobahn forget the first ping's timer. That timer would drop the peer in spite of a
+        pong.
         """
         if self._is_heard() and self.autoPingTimeoutCall is None:
             super().check_timeouts()
 
     def onAutoPingTimeout(self) -> None:  # noqa: N802 - Autobahn's name
-        """Drop the peer, except while reading is paused. The pong may wait in the socket."""
         if self._is_heard():
             super().onAutoPingTimeout()
         else:
             self._forget_ping()
 
     def _forget_ping(self) -> None:
-        self.autoPingTimeoutCall = self.autoPingPending = None  # A later `check_timeouts` pings again.
+        self.autoPingTimeoutCall = self.autoPingPending = None
 
     @property
     def address(self) -> str:
@@ -305,7 +297,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return certificate
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """Send each payload as one frame, and all frames with one write."""
+        """Send each payload as a frame, and all frames with one write."""
         if self.state != self.STATE_OPEN:
             return
         opcode = 0x82 if binary else 0x81
@@ -332,7 +324,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return self._unsent_bytes
 
     def is_connected(self) -> bool:
-        """Return whether the connection is open, and neither side has begun to close it."""
+        """Return whether the connection is open and not closing."""
         return bool(self.state == self.STATE_OPEN)
 
     def is_writable(self) -> bool:
@@ -364,14 +356,14 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer, and return whether the peer answers in time. Drop the connection of a silent peer.
+        """Ping the peer, and return whether an answer arrives in time. Drop a silent connection.
 
         Any message counts as an answer. While reading is paused, the peer counts as alive.
         """
         if not self.is_connected():
             return False
         if not self._is_heard():
-            return True  # The broker would not see an answer.
+            return True
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.append(answer)
         self.sendPing(b"alive?")

@@ -29,10 +29,7 @@ PING_TIMEOUT_S: Final = 60
 
 
 class DaphneServer(LimitedServer):
-    """Serves an ASGI application, and answers long-poll pulls itself.
-
-    The caller runs the reactor.
-    """
+    """Serves an ASGI application, and answers long-poll pulls itself. The caller runs the reactor."""
 
     def __init__(
         self,
@@ -81,8 +78,7 @@ class DaphneServer(LimitedServer):
     async def stop(self, timeout_s: float = 1.0) -> None:
         """Stop accepting connections, close every WebSocket with 1001, and wait for pulls and applications.
 
-        Cancel pulls and then applications that take longer than `timeout_s`. Give the cancelled tasks `timeout_s` to
-        end.
+        Cancel pulls and then applications that take longer than `timeout_s`.
         """
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []
@@ -102,15 +98,11 @@ class DaphneServer(LimitedServer):
                 await asyncio.wait(late, timeout=timeout_s)
 
     def protocol_disconnected(self, protocol: Any) -> None:
-        """Remove the connection, unless a refused handshake has removed it already."""
-        if protocol in self.connections:
+        if protocol in self.connections:  # False after a refused handshake
             super().protocol_disconnected(protocol)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        """Start the application of a request or a WebSocket.
-
-        Return the application's queue of events, or None if the connection is gone.
-        """
+        """Start an application. Return its queue of events, or None if the connection is gone."""
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         application = self.application
         if isinstance(protocol, FlowControlledProtocol):

@@ -16,10 +16,7 @@ RESUME_BYTES: Final = 256 * 1024
 
 
 class InboundQueue:
-    """A queue of events. Pauses reading from the socket at one limit, and resumes at a lower limit.
-
-    The queue exceeds MAX_BYTES by less than one message.
-    """
+    """A queue that pauses reading from the socket at one limit, and resumes at a lower limit."""
 
     __slots__ = ("_bytes", "_events", "_is_paused", "_on_empty", "_pause", "_resume", "_waiter")
 

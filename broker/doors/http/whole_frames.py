@@ -1,7 +1,6 @@
-"""Fast reading of the most common WebSocket frames, which hold a whole masked message of less than 64 KiB.
+"""Fast reading of WebSocket frames that hold a whole masked message of less than 64 KiB.
 
-Autobahn takes 5 µs for such a frame, and twice copies all bytes that arrived after it. Autobahn still reads all other
-frames.
+Autobahn takes 5 µs for such a frame, and twice copies all bytes that arrived after the frame.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LENGTH: Final = struct.Struct("!H")
 def whole_frame(data: bytes, at: int, most_bytes: int) -> tuple[int, bool, bytes] | None:
     """Return the end of the frame at `at`, whether the frame is binary, and the payload.
 
-    Return None if Autobahn must read the frame, for example because the payload exceeds `most_bytes`.
+    Return None if Autobahn must read the frame.
     """
     if len(data) - at < 2 + _MASK_BYTES:
         return None

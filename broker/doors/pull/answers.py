@@ -1,7 +1,4 @@
-"""Answer `GET /pull/v1/…`.
-
-A pull needs a task only if it needs a database query.
-"""
+"""Answer `GET /pull/v1/…`. A pull needs a task only if it needs a database query."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 PULL_PREFIX: Final = "/pull/v1/"
 
-_REMEMBERED: Final = 1024  # Number of parsed requests
+_REMEMBERED: Final = 1024  # Number of cached requests
 _REMEMBERED_CHARACTERS: Final = 512  # Longer requests are parsed each time.
 _CODES: Final = {
     PullStatus.FOUND: PullCode.SUCCESS,
@@ -60,9 +57,10 @@ class PullAnswers:
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
         self.gate = WebGate(broker.settings)
-        self.challenge = challenge_fields(broker.access)  # Header fields of answers with status 401
-        self.reading: set[asyncio.Task[None]] = set()  # Pulls that wait for the database
-        self.parked: set[PullInProgress] = set()  # Empty unless the broker asks for credentials.
+        self.challenge = challenge_fields(broker.access)
+        self.reading: set[asyncio.Task[None]] = set()
+        # `_recheck` checks the clients of parked pulls. The set is empty unless the broker asks for credentials.
+        self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)
         self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
@@ -79,7 +77,7 @@ class PullAnswers:
     ) -> PullInProgress | None:
         """Authenticate the client, and do what `begin` does.
 
-        Raises MustWait, without an answer, if the credentials cannot be checked at once.
+        Raises MustWait before any answer if the credentials cannot be checked at once.
         """
         try:
             host = address.rpartition(":")[0]
@@ -134,7 +132,7 @@ class PullAnswers:
             pull.recheck()
 
     def body(self, answer: PullAnswer) -> bytes:
-        """Return an answer as JSON. Cache the latest JSON, because pulls woken by one message share an answer."""
+        """Return an answer as JSON. The latest JSON is cached for other pulls that share the answer."""
         encoded, body = self._encoded
         if encoded is not answer:
             body = _encode(answer)
@@ -173,7 +171,7 @@ class PullInProgress:
         task.add_done_callback(self._answers.reading.discard)
 
     def leave(self) -> None:
-        """Give up the pull, because the peer is gone. Safe to repeat, even after the answer."""
+        """Give up the pull. Safe to repeat, even after the answer."""
         self._respond = None
         self._answers.parked.discard(self)
         if self._parked is not None:
@@ -216,7 +214,7 @@ class PullInProgress:
 
 
 def refusal(error: Exception) -> tuple[int, bytes]:
-    """Return the status and body for a failed request. Log an unexpected error with its traceback."""
+    """Return the status and body for a failed request. Log an unexpected error."""
     if isinstance(error, InvalidPull):
         return 400, json_reason(str(error))
     if isinstance(error, BrokerError):

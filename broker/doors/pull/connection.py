@@ -1,8 +1,8 @@
 """The HTTP connection that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
 
 With Twisted's request, Daphne's request and an ASGI task, a pull would cost four times as much
-(docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests, which `_HEAD` describes. Daphne
-answers all other requests.
+(docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests, which arrive as one whole head
+without a body. Daphne answers all other requests.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
 _MAX_WAITING_BYTES: Final = 16 * 1024  # Above this, reading from the socket stops.
 
-# The pattern matches the request line and the fields of RFC 9112, without folded lines. It rejects fields that announce
-# a body, an upgrade or the end of the connection. It also rejects fields that name the requesting web page, the method
-# of authentication, or the client of a proxy.
+# The request line and the fields of RFC 9112, without folded lines. The pattern rejects fields that announce a body, an
+# upgrade or the end of the connection. It also rejects fields that only `WebGate.check` and `principal_of` read.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
@@ -59,7 +58,7 @@ class PullConnection(LimitedConnection):
         self._is_out_of_turn = False
         self._is_output_full = False
         self._local_address = ""
-        self._address = ""  # The client's host and port
+        self._address = ""
         self._was_active = False  # A pull was answered since the idle timer was set.
         self._is_counted = False  # `_begin` has counted the request that Twisted is about to read.
 
@@ -143,7 +142,7 @@ class PullConnection(LimitedConnection):
         head = _OK if status == 200 else _response_head(status, challenge)
         self._was_active = True
         self.transport.write(head % len(body) + body)
-        if self._pull is not None:  # None while `_begin` runs, because `_read` then continues
+        if self._pull is not None:  # `_pull` is None while `_begin` runs. `_read` continues afterwards.
             self._pull = None
             if not self._is_output_full and not self._is_out_of_turn:
                 self._go_on()

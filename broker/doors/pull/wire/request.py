@@ -25,12 +25,12 @@ class PullRequest:
     """The parameters of a pull."""
 
     topic: str  # persistent://tenant/namespace/topic
-    queue: int  # The partition, or 0
-    offset: int  # Counts messages since the topic began
+    queue: int  # The partition, or 0 if the topic has none
+    offset: int  # Number of the first wanted message, counted since the topic began
     max_messages: int
     tags: Tags  # None = all
     property_filter: PropertyFilter | None  # None = all
-    may_suspend: bool  # The broker may park the pull until a message arrives.
+    may_suspend: bool
     suspend_timeout_ms: int  # The broker's settings may overrule this value.
 
 
