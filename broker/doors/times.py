@@ -21,7 +21,7 @@ _CYCLE_S = 146_097 * 86_400  # The Gregorian calendar repeats after 400 years.
 def format_time(time_ms: int) -> str:
     """Write milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros.
 
-    A producer may send any 64-bit number, so `datetime` cannot hold every time. Years before 0 and after 9999 get a
+    A producer may send any 64-bit number, so `datetime` cannot hold every time. Years before 0 or after 9999 get a
     sign.
     """
     second, millisecond = divmod(time_ms, 1000)
@@ -32,7 +32,7 @@ def format_time(time_ms: int) -> str:
 
 @lru_cache(maxsize=256)
 def _second_text(second: int) -> str:
-    # Many messages have the same second, so the cache saves nearly all of this work.
+    # Many messages share a second, so the cache saves nearly all of this work.
     cycles, within = divmod(second, _CYCLE_S)
     moment = _EPOCH + timedelta(seconds=within)
     year = moment.year + 400 * cycles

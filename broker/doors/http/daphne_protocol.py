@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024
-# Whole frames, and steps of Autobahn's parser, between two looks at the clock. A frame or a step takes a few µs.
+# The protocol looks at the clock after this many whole frames, or after this many steps of Autobahn's parser.
+# A frame or a step takes a few µs.
 FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # Above this, a connection stops reading until its turn comes.
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
 COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # 1,000 acks take less than a tenth of this.
-ENVELOPE_BYTES: Final = 64 * 1024  # Everything except the payload
+ENVELOPE_BYTES: Final = 64 * 1024  # Room for a JSON message without its payload
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")
@@ -63,7 +64,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     application_queue: InboundQueue
     autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None if no ping waits for its pong
     autoPingPending: bytes | None  # noqa: N815
-    data: bytes  # Unparsed
+    data: bytes  # Unparsed bytes
     message_data: bytearray | None  # The arrived part of a message, None between messages
 
     def __init__(self) -> None:
@@ -265,8 +266,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def check_timeouts(self) -> None:
         """Do Daphne's checks, except while reading is paused or a ping has no answer.
 
-        A second ping would make Autobahn forget the first ping's timer. That timer would drop the peer in spite of a
-        pong.
+        A second ping would make Autobahn forget the first ping's timer. That timer would drop the peer despite a pong.
         """
         if self._is_heard() and self.autoPingTimeoutCall is None:
             super().check_timeouts()
