@@ -22,21 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["CHOSEN_METHOD", "ORIGINAL_ROLE", "challenge_fields", "principal_now", "principal_of"]
 
 CHOSEN_METHOD: Final = b"x-pulsar-auth-method-name"
-ORIGINAL_ROLE: Final = b"x-original-principal"  # from a proxy: the role of its client
+ORIGINAL_ROLE: Final = b"x-original-principal"  # A proxy names its client's role in this header.
 _BEARER: Final = "Bearer "
 _BEARER_FIELD: Final = (b"WWW-Authenticate", b"Bearer")
 _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8"')
 
 
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
-    """Return the client that sent a request, identified by its headers or by its connection's client certificate.
+    """Return the client that sent a request, or ANONYMOUS if the broker asks for no credentials.
 
-    If the broker asks for no credentials, the client is ANONYMOUS. `token` comes from the URL's query. It is used
-    only if the request has no Authorization header.
-
-    Raises AuthenticationFailed for missing or wrong credentials, and TooManyRequests if the role sends too many
-    requests. Raises NotAuthorized if a proxy names no client or another proxy, or if a client that is not a proxy names
-    another role.
+    `token` counts only without an Authorization header. Raises AuthenticationFailed, and TooManyRequests if the role
+    sends too many requests. Raises NotAuthorized if X-Original-Principal is wrong, or if a proxy omits the header.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -50,7 +46,7 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
         elif name == CHOSEN_METHOD:
             chosen = value.decode("latin-1")
         elif name == ORIGINAL_ROLE:
-            if original_role:  # one may come from the proxy, and one from its client
+            if original_role:  # The proxy and its client may both have sent the header.
                 raise AuthenticationFailed("the request has several headers X-Original-Principal: send one")
             original_role = value.decode("utf-8", "replace")
     if authorization is None and token:
@@ -71,10 +67,8 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
 def principal_now(
     broker: CredentialsPort, authorization: bytes | None, *, certificate: ClientCertificate | None, host: str
 ) -> Principal | None:
-    """Return the client that sent a request with this Authorization header; None if only `principal_of` can find out.
+    """Return the client that sent a request, or None if only `principal_of` can find out.
 
-    `certificate` is the client certificate that the TLS handshake has checked; None = there is none, or its
-    subject does not have exactly one common name. If the broker asks for no credentials, the client is ANONYMOUS.
     Raises the errors of `principal_of`.
     """
     if not broker.access.is_on:
@@ -87,10 +81,9 @@ def principal_now(
 
 
 def challenge_fields(access: AccessPort) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the fields WWW-Authenticate of an answer with status 401, one for each scheme that the broker accepts.
+    """Return the WWW-Authenticate fields of an answer with status 401.
 
-    A broker that accepts only client certificates names Bearer: HTTP requires the answer to name a scheme, and there is
-    none for certificates.
+    A broker that accepts only client certificates names Bearer. HTTP demands a scheme, and has none for certificates.
     """
     fields = []
     if access.takes_tokens or not access.takes_passwords:

@@ -1,4 +1,4 @@
-"""The base of middleware that checks a request or a handshake before it reaches its door."""
+"""Base class of middleware that checks requests and handshakes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CheckingMiddleware(BaseMiddleware):  # type: ignore[misc]  # Channels has 
     """Passes a request on, or answers with the refusal that `check` raises."""
 
     def check(self, scope: Scope) -> None:
-        """Check the scope, and add to it for the inner application if necessary. Raises HandshakeRefused."""
+        """Check the scope, or add to it for the inner application. Raises HandshakeRefused."""
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,8 +1,4 @@
-"""The interfaces of the running broker that doors use, as classes of `typing.Protocol`.
-
-A door is the code that serves one network protocol. Where no other class is named, `Broker` in
-`broker/process/broker.py` or one of its parts implements the interface. Tests use fakes.
-"""
+"""The interfaces of the broker for doors. A door is the code that serves one network protocol."""
 
 from __future__ import annotations
 
@@ -69,63 +65,63 @@ __all__ = [
 
 
 class ProducerPort(Protocol):
-    """One open producer. `broker.producers.producer.Producer` implements it."""
+    """One open producer."""
 
     @property
     def name(self) -> str:
-        """The name that the client gave, or that the broker generated."""
+        """The client's or the broker's name for the producer."""
 
     @property
     def last_sequence_id(self) -> int:
-        """The sequence id of the last message stored under this name before the opening, -1 = not known."""
+        """The last sequence id stored under this name before the opening, or -1."""
 
     @property
     def schema_version(self) -> bytes:
-        """The version of the schema that the producer was opened with, b"" = none."""
+        """The version of the producer's schema, or b""."""
 
     @property
     def topic_epoch(self) -> int | None:
-        """The topic epoch of an exclusive producer once it has access, otherwise None."""
+        """The topic epoch of an exclusive producer that has access, otherwise None."""
 
     @property
     def is_open(self) -> bool:
-        """False once the producer is detached, or the broker has closed it."""
+        """Whether the producer is attached."""
 
     @property
     def is_ready(self) -> bool:
-        """False while the producer waits for exclusive access, and once it is no longer open."""
+        """Whether the producer is open and has the access that it asked for."""
 
     @property
     def max_message_bytes(self) -> int:
-        """The topic's own limit for one entry's payload, 0 = only the broker's setting limits it."""
+        """The topic's own limit for an entry's payload, or 0."""
 
     @property
     def topic_name(self) -> TopicName:
         """The topic or partition."""
 
     def send(self, request: SendRequest) -> None:
-        """Queue one entry. The sink gets the answer. Raises nothing."""
+        """Queue one entry. The producer's sink gets the answer. Raises nothing."""
 
     def refused(self, error: BrokerError) -> None:
-        """Record, for the console, why the door refused an entry."""
+        """Record why the door refused an entry."""
 
     async def close(self) -> None:
-        """Wait until every send has its answer or the broker closes the producer, then detach."""
+        """Wait until every send is answered or the broker closes the producer, then detach."""
 
     def detach(self) -> None:
-        """Detach at once, for example because the connection is lost. Safe to repeat."""
+        """Detach at once. Safe to repeat."""
 
 
 class ConsumerPort(Protocol):
-    """One attached consumer. `broker.subscription.consumer.Consumer` implements it."""
+    """One attached consumer."""
 
     @property
     def is_open(self) -> bool:
-        """False once the consumer is detached, or the broker has closed it."""
+        """Whether the consumer is attached."""
 
     @property
     def name(self) -> str:
-        """The name that the client gave, or that the door generated."""
+        """The client's or the door's name for the consumer."""
 
     @property
     def topic_name(self) -> TopicName:
@@ -133,14 +129,14 @@ class ConsumerPort(Protocol):
 
     @property
     def subscription_type(self) -> SubscriptionType:
-        """The subscription type that the consumer attached with."""
+        """The subscription type at the time of attaching."""
 
     @property
     def epoch(self) -> int | None:
-        """The consumer epoch, for message frames of the binary protocol; None if the client never sent one."""
+        """The consumer epoch, or None if the client never sent an epoch."""
 
     def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
-        """Return the consumer's figures."""
+        """Return the consumer's statistics."""
 
     def flow(self, permits: int) -> None:
         """Grant permits, in messages. Raises InvalidFlow for 0 or less."""
@@ -154,42 +150,40 @@ class ConsumerPort(Protocol):
         validation_error: str | None = None,
         permits_settled: bool = False,
     ) -> None:
-        """Acknowledge. Safe to repeat.
+        """Acknowledge entries. Safe to repeat.
 
-        `on_durable` is called once: when the ack is stored, or with an error. An ack of a reader or on a non-persistent
-        topic is not stored: `on_durable` is called when the ack is applied. `validation_error` says why the client
-        discards the entries. If `permits_settled` is True, the door itself grants permits for the discarded entries.
+        `on_durable` is called once, with an error or when the ack is stored. For readers and on non-persistent topics,
+        `on_durable` is called when the ack is applied. `validation_error` says why the client discards the entries.
+        With `permits_settled`, the door itself grants permits for discarded entries.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Deliver these entries again. If `positions` is None, deliver again everything pending at this consumer.
+        """Deliver these entries again, or everything pending at this consumer if `positions` is None.
 
-        On Exclusive and Failover, the active consumer gets everything unacked again, even if it names positions.
-        Requests of other consumers are ignored there. Non-persistent topics ignore every request.
-
-        An `epoch` higher than the consumer epoch replaces it.
+        On Exclusive and Failover, the active consumer gets everything unacked, and requests of other consumers are
+        ignored. Non-persistent topics ignore every request. A higher `epoch` replaces the consumer epoch.
         """
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked before then.
+        """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked by then.
 
-        On Exclusive and Failover, everything unacked is then delivered again.
+        On Exclusive and Failover, everything unacked is delivered again.
         """
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Ask `due_filter` which entries to redeliver, whenever entries are overdue."""
+        """Let `due_filter` choose which overdue entries to redeliver."""
 
     def redelivery_count(self, position: Position) -> int:
-        """Return the redelivery count of an entry, always 0 on Exclusive and Failover."""
+        """Return an entry's redelivery count, always 0 on Exclusive and Failover."""
 
     def has_ledger(self, ledger_id: int) -> bool:
-        """Return whether this ledger belongs to the consumer's topic or partition and is not trimmed."""
+        """Return whether the consumer's topic or partition still has this ledger."""
 
     def has_pending(self, position: Position) -> bool:
-        """Return whether this consumer was sent the entry and has not acked all of it."""
+        """Return whether all or part of the entry is pending at this consumer."""
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Read an entry again, and the bitset of its unacked messages (None = all). Raises BrokerError."""
+        """Return an entry and the bitset of its unacked messages. None means all messages. Raises BrokerError."""
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks for this consumer, even after the consumer has left.
@@ -198,39 +192,39 @@ class ConsumerPort(Protocol):
         """
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
-        """Record in the delivery story that the door copied an entry to this dead letter or retry letter topic."""
+        """Record that the door copied an entry to a dead letter or retry letter topic."""
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
-        """Move the cursor so that the entry at `position` comes next. Raises BrokerError.
+        """Move the cursor to the entry at `position`. Raises BrokerError.
 
-        In `remaining`, bit i is set if message i of the entry is to be delivered; None = all. The broker first closes
-        the subscription's consumers, on Failover only the active one and this one. Their clients then subscribe again.
+        Bit i of `remaining` is set if message i is to be delivered. None delivers all messages. The broker first closes
+        the subscription's consumers, on Failover only this consumer and the active one.
         """
 
     async def seek_time(self, publish_time_ms: int) -> None:
-        """Move the cursor to the first entry appended at or after this time, in ms since 1970. See `seek_position`."""
+        """Move the cursor to the first entry appended at or after this time, in ms since 1970.
+
+        The broker closes consumers as in `seek_position`.
+        """
 
     async def last_message(self) -> LastMessage:
-        """Return the last message that this consumer can get, and the subscription's mark-delete position."""
+        """Return the last message for this consumer, and the mark-delete position."""
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Delete the subscription.
-
-        Raises BrokerError, for example if other consumers are attached and `force` is False.
-        """
+        """Delete the subscription. Without `force`, raises BrokerError if other consumers are attached."""
 
     def writable_again(self) -> None:
         """Resume delivery, because the peer can receive bytes again."""
 
     def stop_delivery(self) -> None:
-        """Deliver nothing more, because the connection is lost; `detach` follows."""
+        """Deliver nothing more, because the connection is lost."""
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Detach, because the connection is lost or the client has closed the consumer. Safe to repeat."""
+        """Detach at once. Safe to repeat."""
 
 
 class TopicListPort(Protocol):
-    """One watched list of topics. `broker.topics.lists.topic_lists.TopicListWatch` implements it."""
+    """One watched list of topics."""
 
     @property
     def is_open(self) -> bool:
@@ -238,52 +232,52 @@ class TopicListPort(Protocol):
 
     @property
     def names(self) -> frozenset[str]:
-        """The full names of the topics that the pattern chooses now. Partitions are listed instead of their topic."""
+        """The full names of the matching topics. A partitioned topic is listed as its partitions."""
 
     def detach(self) -> None:
         """End the watch. Safe to repeat."""
 
 
 class StatusPort(Protocol):
-    """The broker's readiness, its settings, and its limits on connections."""
+    """Readiness, settings and connection limits."""
 
     @property
     def connections(self) -> ConnectionLimits:
-        """The limits on connections, and how often each limit was reached."""
+        """The limits on connections."""
 
     @property
     def settings(self) -> BrokerSettings:
-        """The settings that the broker read at its start."""
+        """The broker's settings."""
 
     def is_ready(self) -> tuple[bool, str]:
-        """Return whether the broker serves clients, and if not, why."""
+        """Return whether the broker serves clients, and the reason if not."""
 
 
 class MetricsPort(StatusPort, Protocol):
     """The data for `/metrics` and `/readyz`."""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Yield Prometheus text in slices, each made in at most about a millisecond."""
+        """Yield Prometheus text in slices, each made in about a millisecond."""
 
 
 class PartitionsPort(Protocol):
     """The partitions of topics."""
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """Return the number of partitions, 0 = not partitioned.
+        """Return the number of partitions, or 0 if the topic is not partitioned. Raises BrokerError.
 
-        With `create`, a missing topic is created if policies give it partitions. Raises BrokerError.
+        With `create`, a missing topic is created if policies give the topic partitions.
         """
 
 
 class LookupPort(StatusPort, PartitionsPort, Protocol):
-    """The existing topics, and the URLs of the broker that serves them."""
+    """The topics, and the URLs of their brokers."""
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Return the URLs of the broker that serves a topic: without TLS and with it."""
+        """Return the plain URL and the TLS URL of a topic's broker."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the full names of a namespace's topics, with the partitions of a topic instead of the topic itself.
+        """Return the full names of a namespace's topics. A partitioned topic is listed as its partitions.
 
         Raises InvalidTopicName.
         """
@@ -294,14 +288,14 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
         pattern: TopicPattern,
         on_change: Callable[[frozenset[str], frozenset[str]], None],
     ) -> TopicListPort:
-        """Watch the persistent topics that a pattern chooses. `on_change` gets the added and the removed names.
+        """Watch the persistent topics that match a pattern. `on_change` gets the added and the removed names.
 
         Raises InvalidTopicName.
         """
 
 
 class PublishPort(StatusPort, PartitionsPort, Protocol):
-    """The interface through which doors open producers."""
+    """Opens producers."""
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
@@ -310,11 +304,11 @@ class PublishPort(StatusPort, PartitionsPort, Protocol):
 
 
 class SubscribePort(StatusPort, PartitionsPort, Protocol):
-    """The interface through which doors attach consumers."""
+    """Attaches consumers."""
 
     @property
     def rates(self) -> Rates:
-        """Rates of publishing, delivering and acking, as last measured."""
+        """The last measured rates."""
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
@@ -326,15 +320,12 @@ class SchemasPort(Protocol):
     """The schemas of topics."""
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return one version of a topic's schema, or the latest if `version` is None.
-
-        Raises BrokerError, for example SchemaNotFound.
-        """
+        """Return one version of a topic's schema, or the latest if `version` is None. Raises BrokerError."""
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return this schema's version, b"" for the type NONE. Store the schema if it is new.
+        """Return the version of this schema, or b"" for the type NONE. Store the schema if it is new.
 
-        Raises BrokerError, for example IncompatibleSchema or TopicNotFound.
+        Raises BrokerError.
         """
 
 
@@ -342,10 +333,10 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
     """The requests of pull clients."""
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Return the answer to a long-poll pull, or the pull itself if it was parked. Raises BrokerError."""
+        """Answer or park a long-poll pull. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Answer a pull as `pull` does, from memory. Return None if PostgreSQL must be queried. Raises BrokerError."""
+        """Answer or park a pull from memory. Return None if PostgreSQL must be queried. Raises BrokerError."""
 
     def forget_pull(self, parked: ParkedPull) -> None:
         """Drop a parked pull without an answer. Safe to repeat."""
@@ -363,7 +354,7 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
 
 
 class ClientPort(LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):
-    """The requests that one client can make. `GuardedBroker` checks each request and passes it on to the broker."""
+    """All requests that a client can make."""
 
 
 class AccessPort(Protocol):
@@ -375,36 +366,32 @@ class AccessPort(Protocol):
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether a client may prove its identity with a token."""
+        """Whether clients may authenticate with tokens."""
 
     @property
     def takes_passwords(self) -> bool:
-        """Whether a client may prove its identity with a password."""
+        """Whether clients may authenticate with passwords."""
 
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return the client that these credentials identify; None if only `authenticate` can check them.
+        """Return the client with these credentials, or None if only `authenticate` can check them.
 
-        Raises AuthenticationFailed. Raises NotAuthorized if a proxy names no client or another proxy, or if a client
-        that is not a proxy names another role.
+        Raises AuthenticationFailed. Raises NotAuthorized if the original role is wrong, or if a proxy omits it.
         """
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Do what `authenticate_now` does, and check a password or fetch an issuer's keys if necessary."""
+        """Return the client with these credentials. Raises the errors of `authenticate_now`."""
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
-        """Check credentials again. Raises AuthenticationFailed if they have expired or were revoked."""
+        """Raise AuthenticationFailed if the credentials have expired or were revoked."""
 
     def check_revoked(self, principal: Principal) -> None:
-        """Check that the credentials are still accepted.
-
-        Raises AuthenticationFailed if somebody has revoked the client's token, or changed or removed its password.
-        """
+        """Raise AuthenticationFailed if the token was revoked, or the password changed or removed."""
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
-        """Check a permission. Raises NotAuthorized unless the client may take this action."""
+        """Raise NotAuthorized unless the client may take this action."""
 
     async def load(self) -> None:
-        """Read the stored permissions and revocations into memory. Raises psycopg.Error."""
+        """Read the stored permissions and revocations. Raises psycopg.Error."""
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
         """Call `recheck` after each change of permissions, revocations or passwords.
@@ -414,11 +401,11 @@ class AccessPort(Protocol):
 
 
 class CredentialsPort(Protocol):
-    """The parts of the broker that authenticate a client."""
+    """Authentication of clients."""
 
     @property
     def access(self) -> AccessPort:
-        """Authentication and permissions of clients."""
+        """Authentication and permissions."""
 
     @property
     def connections(self) -> ConnectionLimits:
@@ -426,26 +413,23 @@ class CredentialsPort(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """The broker's clock, which decides whether credentials have expired."""
+        """The broker's clock."""
 
 
 class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
-    """The broker, as every door except the admin API uses it."""
+    """The broker for all doors except the admin API."""
 
     @property
     def refused_requests(self) -> Counter[str]:
-        """How many requests of binary connections the broker refused since its start, by kind."""
+        """Numbers of refused requests of binary connections, by kind."""
 
 
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
-    """The parts of the broker that the admin REST API uses.
-
-    Most changes that the admin API makes are acts, which it requests through `own_requests`.
-    """
+    """The broker for the admin API."""
 
     @property
     def own_requests(self) -> OwnRequests:
-        """Requests for acts from inside this process."""
+        """This process's own requests for acts."""
 
     @property
     def topics(self) -> Topics:
@@ -453,11 +437,11 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def non_persistent(self) -> NonPersistentTopics:
-        """The non-persistent topics in use."""
+        """The non-persistent topics."""
 
     @property
     def policies(self) -> PolicyChanges:
-        """The policy documents, and the policies in force."""
+        """The policies."""
 
     @property
     def schemas(self) -> Schemas:
@@ -465,8 +449,8 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def rates(self) -> Rates:
-        """Rates of publishing, delivering and acking, as last measured."""
+        """The last measured rates."""
 
     @property
     def pool(self) -> ConnectionPool:
-        """Connections to PostgreSQL, for data that is not in memory."""
+        """Connections to PostgreSQL."""

@@ -11,16 +11,13 @@ from broker.doors.handshake_errors import InvalidQuery
 
 __all__ = ["Query", "form_decode", "parse_query"]
 
-Query: TypeAlias = Mapping[str, str]  # first value of each parameter, decoded
+Query: TypeAlias = Mapping[str, str]
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def form_decode(text: str, what: str) -> str:
-    """Decode `%xx` and `+`. `what` names the text in errors.
-
-    Raises InvalidQuery for a broken escape or bytes that are not UTF-8.
-    """
+    """Decode `%xx` and `+`. `what` names the text in errors. Raises InvalidQuery."""
     if _BAD_ESCAPE.search(text):
         raise InvalidQuery(f"{what} has a % without two hexadecimal digits after it; write %25 for a %")
     try:
@@ -32,10 +29,9 @@ def form_decode(text: str, what: str) -> str:
 
 
 def parse_query(query_string: str | bytes) -> Query:
-    """Return a query string such as `a=1&b=2` as a mapping, with the first value of a repeated name.
+    """Parse a query string such as `a=1&b=2`. The first value of a repeated name counts.
 
-    The string has no question mark in front. A name without `=` has the value "". Raises InvalidQuery if the string
-    cannot be decoded.
+    A name without `=` has the value "". Raises InvalidQuery.
     """
     text = query_string.decode("latin-1") if isinstance(query_string, bytes) else query_string
     query: dict[str, str] = {}

@@ -1,8 +1,7 @@
-"""Back-pressure: the broker stops reading from a peer (a connected client) to which it owes too many answers.
+"""Back-pressure on peers to which the broker owes too many answers.
 
-The gate may close only for a reason that goes away without another frame from the peer, such as a commit that is not
-done, an answer that the broker still owes, or a full output buffer. A gate that waits for another frame would never
-open again.
+The gate may close only for a reason that goes away without another frame from the peer. A gate that waits for another
+frame would never open again.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from typing import Final
 
 __all__ = ["ReadGate"]
 
-MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # of sends without a receipt
+MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # All unanswered sends together
 MAX_PENDING_SENDS: Final = 1000
-MAX_PENDING_REQUESTS: Final = 1000  # unanswered lookups, opens, seeks …
-MAX_PENDING_ACKS: Final = 10_000  # ack commands whose receipts wait until the cursor is stored
+MAX_PENDING_REQUESTS: Final = 1000
+MAX_PENDING_ACKS: Final = 10_000  # Ack commands that wait for a receipt
 
 
 class ReadGate:
@@ -50,26 +49,26 @@ class ReadGate:
         return self._open
 
     def send_queued(self, size_bytes: int) -> None:
-        """Count a send that was handed to the broker, or one whose refusal waits for earlier answers."""
+        """Count a send that waits for a receipt or a refusal."""
         self._bytes += size_bytes
         self._sends += 1
         if self._open and (self._bytes > MAX_PENDING_BYTES or self._sends > MAX_PENDING_SENDS):
             self._close()
 
     def sends_answered(self, sends: int, size_bytes: int) -> None:
-        """Count receipts or refusals for this many sends."""
+        """Count receipts and refusals of sends."""
         self._bytes -= size_bytes
         self._sends -= sends
         self._open_if_possible()
 
     def request_begun(self) -> None:
-        """Count a request that takes time."""
+        """Count a request that is not answered at once."""
         self._requests += 1
         if self._open and self._requests > MAX_PENDING_REQUESTS:
             self._close()
 
     def request_done(self) -> None:
-        """Count the answer to a request that takes time."""
+        """Count the answer to a counted request."""
         self._requests -= 1
         self._open_if_possible()
 
@@ -80,12 +79,12 @@ class ReadGate:
             self._close()
 
     def ack_done(self) -> None:
-        """Count the receipt or the refusal of an ack command."""
+        """Count the answer to an ack command."""
         self._acks -= 1
         self._open_if_possible()
 
     def output_stuck(self, *, stuck: bool) -> None:
-        """Close the gate while the peer sends requests without reading the answers."""
+        """Close the gate while the peer does not read the answers."""
         self._output_is_stuck = stuck
         if stuck and self._open:
             self._close()
@@ -93,9 +92,9 @@ class ReadGate:
             self._open_if_possible()
 
     def throttled(self, is_throttled: bool) -> None:
-        """Close the gate while a rate or the publish budget is used up, or while the peer's credentials are checked.
+        """Close the gate for a throttle, such as a used-up rate.
 
-        Each call with True needs a later call with False, because several reasons may apply at once.
+        Several throttles may apply at once, so each call with True needs a later call with False.
         """
         self._throttles += 1 if is_throttled else -1
         if self._throttles and self._open:

@@ -1,7 +1,4 @@
-"""The broker's errors as codes of the binary protocol, and as HTTP statuses of handshakes, pulls and plain pages.
-
-`doors/admin/refusals.py` has the statuses of the admin API, which are different.
-"""
+"""The broker's errors as codes of the binary protocol, and as HTTP statuses."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ _SERVER_ERRORS: Final[dict[str, ServerError]] = {
     "ProducerFenced": ServerError.PRODUCER_FENCED,
     "UnsupportedVersionError": ServerError.UNSUPPORTED_VERSION_ERROR,
 }
-# By error code, as Pulsar answers a WebSocket handshake. Codes that are not listed here get 500.
+# Pulsar's statuses for refused WebSocket handshakes, by error code.
 _HTTP_STATUSES: Final[dict[str, int]] = {
     "AuthenticationError": 401,
     "AuthorizationError": 403,
@@ -63,5 +60,5 @@ def server_error(error: BrokerError) -> ServerError:
 
 
 def http_status(error: BrokerError) -> int:
-    """Return the HTTP status of an error at a WebSocket handshake, in a pull or on a page such as `/metrics`."""
+    """Return the HTTP status of an error outside the admin API."""
     return _HTTP_STATUSES.get(error.code, 500)

@@ -1,4 +1,4 @@
-"""Read and write ISO-8601 instants as Pulsar's APIs do: with any offset when reading, in UTC when writing."""
+"""Read and write ISO-8601 instants as Pulsar's APIs do."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from functools import lru_cache
 
 __all__ = ["format_time", "parse_time"]
 
-# Java's ISO_OFFSET_DATE_TIME: the seconds and the fraction are optional, the offset is not.
+# The format is Java's ISO_OFFSET_DATE_TIME. Only the seconds and the fraction are optional.
 _PATTERN = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MAX_OFFSET = timedelta(hours=18)
-_CYCLE_S = 146_097 * 86_400  # the Gregorian calendar repeats after 400 years
+_CYCLE_S = 146_097 * 86_400  # The Gregorian calendar repeats after 400 years.
 
 
 def format_time(time_ms: int) -> str:
-    """Write milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros or an empty fraction.
+    """Write milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros.
 
-    Never fails. A producer may stamp any 64-bit number, so `time_ms` may be outside the range of `datetime`. Years
-    before 0 and after 9999 are written with a sign, as Java writes them.
+    A producer may send any 64-bit number, so `datetime` cannot hold every time. Years before 0 or after 9999 get a
+    sign.
     """
     second, millisecond = divmod(time_ms, 1000)
     if not millisecond:
@@ -32,7 +32,7 @@ def format_time(time_ms: int) -> str:
 
 @lru_cache(maxsize=256)
 def _second_text(second: int) -> str:
-    # Many messages of a backlog were published in the same second, so the cache saves nearly all of this work.
+    # Many messages share a second, so the cache saves nearly all of this work.
     cycles, within = divmod(second, _CYCLE_S)
     moment = _EPOCH + timedelta(seconds=within)
     year = moment.year + 400 * cycles
@@ -41,9 +41,9 @@ def _second_text(second: int) -> str:
 
 
 def parse_time(text: str) -> int:
-    """Read an ISO-8601 instant with an offset as milliseconds since 1970. Digits below a millisecond are cut off.
+    """Read an ISO-8601 instant with an offset as milliseconds since 1970. Cut off smaller digits.
 
-    Raises ValueError if `text` is not such an instant, or is before 1970 (an entry stores unsigned milliseconds).
+    Raises ValueError for any other text, and for times before 1970.
     """
     match = _PATTERN.fullmatch(text)
     if match is None:

@@ -1,9 +1,8 @@
 """The check of `Host` and `Origin` in requests to the broker's HTTP port.
 
-Without authentication, a web page could use the broker if a person on the broker's machine or network opens it in a
-browser. The gate prevents that by checking headers that the browser sends and the page cannot change. `Origin` and
-`Sec-Fetch-Site` say where the page comes from. `Host` is the name by which the browser reached the broker. If an
-attacker's domain resolves to the broker's address (DNS rebinding), `Host` names that domain.
+Without authentication, a web page could use the broker through the browser of a person in the broker's network. The
+page cannot change `Origin`, `Sec-Fetch-Site` and `Host`. `Host` reveals an attacker's domain that resolves to the
+broker's address.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["HostAndOrigin", "WebGate"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address
-_REMEMBERED: Final = 1024  # cached answers of `takes_host`
-_LONGEST_HOST: Final = 300  # bytes; a DNS name has at most 253, and a port follows
-_SHOWN: Final = 100  # characters of a caller's text that a refusal repeats
+_OWN_SITES: Final = (b"same-origin", b"none")  # Browsers send "none" when a person types the address.
+_REMEMBERED: Final = 1024  # Cached answers of `takes_host`
+_LONGEST_HOST: Final = 300  # A DNS name has at most 253 bytes.
+_SHOWN: Final = 100  # Characters of a header that a refusal repeats
 
 
 class WebGate:
-    """Accepts the broker's own addresses, and the hosts and origins in VELA_ALLOWED_HOSTS and VELA_ALLOWED_ORIGINS."""
+    """Accepts the broker's own addresses, and the allowed hosts and origins."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._hosts = _LOOPBACK | settings.own_hosts | settings.allowed_hosts
@@ -39,7 +38,7 @@ class WebGate:
         self._knows = functools.lru_cache(_REMEMBERED)(self._knows_host)
 
     def takes_host(self, host: bytes, local_address: str) -> bool:
-        """Return whether the broker answers to this `Host` on a connection that came in on `local_address`."""
+        """Return whether the broker answers to this `Host` on a connection to `local_address`."""
         return len(host) <= _LONGEST_HOST and self._knows(host, local_address)
 
     def _knows_host(self, host: bytes, local_address: str) -> bool:
@@ -55,7 +54,7 @@ class WebGate:
         )
 
     def check(self, scope: Scope) -> None:
-        """Check a request or handshake. Raises HandshakeRefused: 400 or 421 for the host, 403 for the origin."""
+        """Check the headers of a request or handshake. Raises HandshakeRefused."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1 or not (hosts or scope.get("http_version") == "1.0"):
@@ -88,7 +87,6 @@ class HostAndOrigin(CheckingMiddleware):
         self._gate = gate
 
     def check(self, scope: Scope) -> None:
-        """Check a request or handshake, as `WebGate.check` does."""
         self._gate.check(scope)
 
 
@@ -102,7 +100,6 @@ def _own_origin(scope: Scope, host: bytes) -> Origin | None:
 
 
 def _same_address(host: str, local_address: str) -> bool:
-    """Return whether a host is the IP address on which the connection arrived."""
     try:
         return _address(host.strip("[]")) == _address(local_address)
     except ValueError:

@@ -1,8 +1,7 @@
 """Daphne's WebSocket protocol with flow control in both directions.
 
-Stock Daphne buffers without limit in both directions: 90 MB pushed to a client that does not read took 94 MB of memory,
-and 60,000 frames received for a slow application took 98 MB. Here Twisted's producer interface reports when the peer
-stops receiving bytes, and a bounded queue stops reading from the socket when it is full.
+Stock Daphne buffers without limit. Pushing 90 MB to a client that does not read took 94 MB of memory. Receiving 60,000
+frames for a slow application took 98 MB.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ if TYPE_CHECKING:
 
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
-HIGH_WATER_BYTES: Final = 1024 * 1024  # with this many unsent bytes, the socket is not writable
-# Look at the clock after this many frames that arrived whole, or after this many steps of Autobahn's parser. Each takes
-# a few µs. A step reads the head of a frame, or the part of its payload that has arrived.
+HIGH_WATER_BYTES: Final = 1024 * 1024
+# The protocol looks at the clock after this many whole frames, or after this many steps of Autobahn's parser.
+# A frame or a step takes a few µs.
 FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
-MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
+MAX_UNPARSED_BYTES: Final = 16 * 1024  # Above this, a connection stops reading until its turn comes.
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # on all other paths; 1,000 acks take less than a tenth of it
-ENVELOPE_BYTES: Final = 64 * 1024  # for everything in a JSON message except its payload, such as properties
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # 1,000 acks take less than a tenth of this.
+ENVELOPE_BYTES: Final = 64 * 1024  # Room for a JSON message without its payload
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")
@@ -46,8 +45,6 @@ _LARGE: Final = struct.Struct("!BBQ")
 
 @implementer(IPushProducer)
 class _Producer:
-    """Twisted's transport calls this when its buffer passes 64 KiB, when the buffer is empty again, and at the end."""
-
     def __init__(self, protocol: FlowControlledProtocol) -> None:
         self._protocol = protocol
 
@@ -62,13 +59,13 @@ class _Producer:
 
 
 class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne has no types
-    """One WebSocket. Also implements `FrameTransport` for its application."""
+    """A WebSocket connection, and the `FrameTransport` of its application."""
 
     application_queue: InboundQueue
     autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None if no ping waits for its pong
     autoPingPending: bytes | None  # noqa: N815
-    data: bytes  # received bytes that are not parsed yet
-    message_data: bytearray | None  # the part of a message that has arrived; None between messages
+    data: bytes  # Unparsed bytes
+    message_data: bytearray | None  # The arrived part of a message, None between messages
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,21 +75,18 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._drained.set()
         self._on_writable: list[Callable[[], None]] = []
         self._probes: list[asyncio.Future[bool]] = []
-        self._unanswered_ping: bytes | None = None  # the last ping of a peer that does not read
+        self._unanswered_ping: bytes | None = None  # The last ping of a peer that does not read
         self._refusal: Mapping[str, Any] | None = None
-        self._is_reading_paused = False  # by the queue, or because the broker stops
-        self._is_out_of_turn = False  # while True, `_continue` waits for the connection's turn
+        self._is_reading_paused = False
+        self._is_out_of_turn = False
         self._is_finishing = False
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
-        """Get a share of the event loop's time."""
         self.share = self.factory.server_class.limits.loop_time.share()
         super().connectionMade()
 
-    # -- the handshake -------------------------------------------------------------------------------------------
-
     def onConnect(self, request: Any) -> Any:  # noqa: N802 - Autobahn's name
-        """Take over the transport's flow control from the HTTP connection, and limit the size of messages."""
+        """Replace the HTTP connection as the transport's producer."""
         self.transport.unregisterProducer()
         self.transport.registerProducer(_Producer(self), True)
         limit = self._message_limit(request.path.encode("ascii"))
@@ -108,10 +102,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return COMMAND_MESSAGE_BYTES
 
     def handle_reply(self, message: Mapping[str, Any]) -> None:
-        """Carry out an ASGI event.
-
-        This method adds what Daphne cannot do: refuse with a status, accept with headers, and close with a reason.
-        """
+        """Carry out an ASGI event. Daphne cannot refuse with a status, accept with headers, or close with a reason."""
         match message["type"]:
             case "websocket.http.response.start":
                 self._refusal = message
@@ -128,7 +119,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def _refuse(self, body: bytes) -> None:
         if self._refusal is None or self.state != self.STATE_CONNECTING:
             return
-        del self.handshake_deferred  # it never fires, because the handshake ends here
+        del self.handshake_deferred  # The deferred never fires, because the handshake ends here.
         self._answer(self._refusal["status"], self._refusal.get("headers", ()), body)
         self.server.protocol_disconnected(self)
         self.dropConnection(abort=False)
@@ -139,31 +130,27 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         code: int = 400,
         responseHeaders: Any = None,  # noqa: N803 - Autobahn's name
     ) -> None:
-        """Refuse a handshake, with the reason in the body. Autobahn would put it into the status line."""
+        """Refuse a handshake. Autobahn would put the reason into the status line."""
         self.wasNotCleanReason = reason
         headers = [(b"Content-Type", JSON)]
-        if responseHeaders:  # Autobahn sets them for one fault only: a version that the server does not speak
+        if responseHeaders:  # Autobahn passes headers only for an unsupported version.
             code = http.HTTPStatus.UPGRADE_REQUIRED
             headers += [(b"Upgrade", b"websocket"), (b"Sec-WebSocket-Version", b"13")]
         self._answer(code, headers, json_reason(reason))
         self.dropConnection(abort=False)
 
     def _answer(self, code: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send an HTTP answer in place of the upgrade."""
         status = http.HTTPStatus(code)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
         lines += [name + b": " + value for name, value in headers]
         lines += [b"Content-Length: %d" % len(body), b"Connection: close", b"", body]
         self.sendData(b"\r\n".join(lines))
 
-    # -- in ------------------------------------------------------------------------------------------------------
-
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Do what Autobahn does, without its log line, which costs more than reading a frame."""
+        """Skip Autobahn's log line, which costs more than reading a frame."""
         self._dataReceived(data)
 
     def consumeData(self) -> None:  # noqa: N802 - Autobahn's name
-        """Parse the arrived bytes as Autobahn does, as far as the queue and this turn of the event loop allow."""
         if self.state not in (self.STATE_OPEN, self.STATE_CLOSING):
             super().consumeData()
             return
@@ -177,7 +164,6 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.transport.pauseProducing()
 
     def _parses_more(self) -> bool:
-        """Parse a few frames. Return whether more frames should be parsed now."""
         for _ in range(STEPS_AT_ONCE):
             took_frames = self._takes_whole_frames()
             has_more = bool(self.data) if took_frames else self.processData()
@@ -188,7 +174,6 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return True
 
     def _takes_whole_frames(self) -> bool:
-        """Handle a few messages, each of which arrived whole in a single frame. Return whether there were any."""
         if self.current_frame is not None or self.inside_message or self.state != self.STATE_OPEN:
             return False
         data, at = self.data, 0
@@ -205,7 +190,6 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return at > 0
 
     def _continue(self) -> None:
-        """Resume parsing, because the queue has room or this connection's turn has come. Resume reading if allowed."""
         if self.state == self.STATE_CLOSED:
             return
         self.consumeData()
@@ -213,27 +197,24 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.transport.resumeProducing()
 
     def onMessageBegin(self, isBinary: bool) -> None:  # noqa: N802, N803 - Autobahn's names
-        """Begin a message that `_takes_whole_frames` has left to Autobahn's parser."""
         super().onMessageBegin(isBinary)
         self.message_data = bytearray()
 
     def onMessageFrameData(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
-        """Add a piece to the message that is arriving.
+        """Add a piece to the message.
 
-        Autobahn keeps a list of the pieces. With empty frames, which no limit counts, a peer could make that list grow
-        without end.
+        Autobahn would keep a list of the pieces, and empty pieces could fill the memory.
         """
         if self.message_data is not None and not self.failedByMe:
             self.message_data += payload
 
     def onMessageEnd(self) -> None:  # noqa: N802 - Autobahn's name
-        """Do what Autobahn does, but fire no event: nothing listens for it, and firing takes 4 µs."""
+        """End the message without Autobahn's event, which takes 4 µs and has no listeners."""
         if self.message_data is not None and not self.failedByMe:
             self.onMessage(bytes(self.message_data), self.message_is_binary)
         self.message_data = None
 
     def onMessage(self, payload: bytes, isBinary: bool) -> None:  # noqa: N802, N803 - Autobahn's names
-        """Put one message from the peer into the queue."""
         if self._probes:
             self._settle_probes(alive=True)
         if self._is_finishing:
@@ -249,9 +230,9 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.application_queue.put_nowait(event, len(payload))
 
     def onPing(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
-        """Answer a ping. While the peer does not read, keep only the last ping: RFC 6455 lets one pong answer several.
+        """Answer a ping. While the peer does not read, keep only the last ping.
 
-        With a pong for each ping, a peer that sends pings and reads nothing would fill the memory.
+        Otherwise, a peer that only sends pings could fill the memory. RFC 6455 allows one pong for several pings.
         """
         if self._is_output_paused:
             self._unanswered_ping = payload
@@ -259,16 +240,14 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.sendPong(payload)
 
     def onPong(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
-        """Answer the probes, because the peer is alive."""
         self._settle_probes(alive=True)
 
     def onClose(self, wasClean: bool, code: int | None, reason: str | None) -> None:  # noqa: N802, N803
-        """Answer the probes and wake the writers that wait, because the connection is gone."""
         self._settle_probes(alive=False)
         self.output_drained()
-        # Free these now, because the garbage collector may find this object much later.
+        # Free the buffers, because the garbage collector may find this object much later.
         self.data, self.message_data = b"", None
-        if hasattr(self, "server"):  # else the connection ended before `onConnect`
+        if hasattr(self, "server"):  # False if the connection ended before `onConnect`
             super().onClose(wasClean, code, reason)
 
     def pause_reading(self) -> None:
@@ -277,7 +256,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.transport.pauseProducing()
 
     def resume_reading(self) -> None:
-        """Read from the socket again. Forgive a ping without an answer, because its pong may have waited there."""
+        """Read from the socket again. Cancel an unanswered ping's timer, because the pong may wait in the socket."""
         self._is_reading_paused = False
         if self.autoPingTimeoutCall is not None:
             self.autoPingTimeoutCall.cancel()
@@ -285,29 +264,25 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._continue()
 
     def check_timeouts(self) -> None:
-        """Ping and limit the handshake's time as Daphne does, except while reading is paused or a ping has no answer.
+        """Do Daphne's checks, except while reading is paused or a ping has no answer.
 
-        A second ping would make Autobahn forget the timer of the first. No pong could then stop that timer, and it
-        would drop a peer that was slow once.
+        A second ping would make Autobahn forget the first ping's timer. That timer would drop the peer despite a pong.
         """
         if self._is_heard() and self.autoPingTimeoutCall is None:
             super().check_timeouts()
 
     def onAutoPingTimeout(self) -> None:  # noqa: N802 - Autobahn's name
-        """Drop a peer that has not answered a ping. Forgive it while the broker reads nothing: its pong may wait."""
         if self._is_heard():
             super().onAutoPingTimeout()
         else:
             self._forget_ping()
 
     def _forget_ping(self) -> None:
-        self.autoPingTimeoutCall = self.autoPingPending = None  # a later `check_timeouts` pings again
-
-    # -- out -----------------------------------------------------------------------------------------------------
+        self.autoPingTimeoutCall = self.autoPingPending = None
 
     @property
     def address(self) -> str:
-        """Host and port of the peer; "unknown" if Daphne has no address."""
+        """The peer's host and port, or "unknown"."""
         return f"{self.client_addr[0]}:{self.client_addr[1]}" if self.client_addr else "unknown"
 
     @property
@@ -317,12 +292,12 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """The client's checked certificate; None if there is none, or if it does not have exactly one common name."""
+        """The client's checked certificate, if the certificate has exactly one common name."""
         certificate: ClientCertificate | None = self.transport.certificate
         return certificate
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """Send each payload as one frame, all with one write. Autobahn would write one frame at a time."""
+        """Send each payload as a frame, and all frames with one write."""
         if self.state != self.STATE_OPEN:
             return
         opcode = 0x82 if binary else 0x81
@@ -339,21 +314,21 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._unsent_bytes += sum(map(len, buffers))
         self.transport.writeSequence(buffers)
         if not self._is_output_paused:
-            self._unsent_bytes = 0  # Twisted's buffer is below its own mark of 64 KiB
+            self._unsent_bytes = 0  # Twisted has not paused, so less than 64 KiB is unsent.
         elif self._unsent_bytes >= HIGH_WATER_BYTES:
             self._drained.clear()
 
     @property
     def unsent_bytes(self) -> int:
-        """Roughly how many written bytes wait in this process. Less than 64 KiB counts as 0."""
+        """Approximate number of unsent bytes. Less than 64 KiB counts as 0."""
         return self._unsent_bytes
 
     def is_connected(self) -> bool:
-        """Return whether neither side has begun to close the socket, and the connection is not lost."""
+        """Return whether the connection is open and not closing."""
         return bool(self.state == self.STATE_OPEN)
 
     def is_writable(self) -> bool:
-        """Return False once HIGH_WATER_BYTES are unsent, until everything is sent or the peer is gone."""
+        """Return False once HIGH_WATER_BYTES are unsent, until all bytes are sent."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:
@@ -365,7 +340,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._is_output_paused = True
 
     def output_drained(self) -> None:
-        """Let writers continue, because Twisted's buffer is empty or the peer is gone. Answer the last ping."""
+        """Let writers continue, and answer the last ping."""
         self._is_output_paused = False
         self._unsent_bytes = 0
         if self._unanswered_ping is not None:
@@ -377,18 +352,18 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 callback()
 
     async def drained(self) -> None:
-        """Wait until the socket is writable, or the connection is gone. ASGI's `await send()` waits for this."""
+        """Wait until the socket is writable or the connection is gone."""
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer. If neither a message nor a pong arrives in time, drop the connection and return False.
+        """Ping the peer, and return whether an answer arrives in time. Drop a silent connection.
 
-        While the broker does not read from the peer, return True.
+        Any message counts as an answer. While reading is paused, the peer counts as alive.
         """
         if not self.is_connected():
             return False
         if not self._is_heard():
-            return True  # the broker would not see an answer
+            return True
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.append(answer)
         self.sendPing(b"alive?")
@@ -396,7 +371,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             return await asyncio.wait_for(answer, timeout_ms / 1000)
         except TimeoutError:
             if not self._is_heard():
-                return True  # reading stopped meanwhile, and the answer may wait in the socket
+                return True  # Reading has stopped, so the answer may wait in the socket.
             self.dropConnection(abort=True)
             return False
 
@@ -410,7 +385,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 answer.set_result(alive)
 
     def close(self, code: int, reason: str) -> None:
-        """Send the written frames, then the close frame. Safe to repeat."""
+        """Send a close frame after the written frames. Safe to repeat."""
         if self.state == self.STATE_OPEN:
             # Autobahn's sendClose accepts only 1000 and codes of at least 3000.
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)

@@ -1,4 +1,4 @@
-"""The broker's HTTP server: Daphne, built in code and run inside the broker's event loop."""
+"""The broker's HTTP server, which runs Daphne in the broker's event loop."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ PING_TIMEOUT_S: Final = 60
 
 
 class DaphneServer(LimitedServer):
-    """Serves an ASGI application, and answers long-poll pulls itself, from `listen` to `stop`.
-
-    The caller runs the reactor.
-    """
+    """Serves an ASGI application, and answers long-poll pulls itself. The caller runs the reactor."""
 
     def __init__(
         self,
@@ -45,7 +42,7 @@ class DaphneServer(LimitedServer):
         self.max_message_bytes = settings.max_message_bytes
         self.pulls = pulls
         self.connection_class = LimitedConnection if pulls is None else PullConnection
-        self.is_stopping = False  # once True, a WebSocket resumes reading only when `stop` closes it
+        self.is_stopping = False
         super().__init__(
             application,
             settings=settings,
@@ -62,12 +59,12 @@ class DaphneServer(LimitedServer):
         """Return the factory of WebSockets with flow control."""
         factory = FlowControlledFactory(self, server=self.server_name)
         factory.setProtocolOptions(
-            versions=[13],  # RFC 6455; Autobahn's default also accepts version 8, a draft
+            versions=[13],  # By default, Autobahn also accepts the draft version 8.
             autoPingTimeout=self.ping_timeout,
             allowNullOrigin=True,
             openHandshakeTimeout=self.websocket_handshake_timeout,
-            utf8validateIncoming=False,  # `onMessage` checks the text by decoding it, at a tenth of the cost
-            failByDrop=False,  # send a close frame with the reason, such as 1009 or 1002
+            utf8validateIncoming=False,  # Decoding in `onMessage` checks the text at a tenth of the cost.
+            failByDrop=False,  # Send a close frame with a reason.
         )
         return factory
 
@@ -79,9 +76,9 @@ class DaphneServer(LimitedServer):
                 protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
-        """Stop accepting connections, close every WebSocket with 1001, and wait for pulls and then for applications.
+        """Stop accepting connections, close every WebSocket with 1001, and wait for pulls and applications.
 
-        For each of the two, wait at most `timeout_s`, cancel those that are late, and wait at most `timeout_s` more.
+        Cancel pulls and then applications that take longer than `timeout_s`.
         """
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []
@@ -101,15 +98,11 @@ class DaphneServer(LimitedServer):
                 await asyncio.wait(late, timeout=timeout_s)
 
     def protocol_disconnected(self, protocol: Any) -> None:
-        """Do what Daphne does, unless the connection has been removed already, for example after a refusal."""
-        if protocol in self.connections:
+        if protocol in self.connections:  # False after a refused handshake
             super().protocol_disconnected(protocol)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        """Start the application of a request or a WebSocket. Return its queue; None if the connection is gone.
-
-        The application of a WebSocket gets a bounded queue, and finds its transport in the scope.
-        """
+        """Start an application. Return its queue of events, or None if the connection is gone."""
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         application = self.application
         if isinstance(protocol, FlowControlledProtocol):
@@ -137,7 +130,7 @@ class DaphneServer(LimitedServer):
         return queue
 
     async def handle_reply(self, protocol: Any, message: Mapping[str, Any]) -> None:
-        """Send an ASGI event. On a WebSocket, then wait while too many written bytes are unsent."""
+        """Send an ASGI event. On a WebSocket, wait while too many bytes are unsent."""
         await super().handle_reply(protocol, message)
         if isinstance(protocol, FlowControlledProtocol):
             await protocol.drained()
@@ -146,8 +139,6 @@ class DaphneServer(LimitedServer):
 async def _in_turn(
     application: Application, share: TimeShare, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Answer an HTTP request when its connection's turn comes, and charge the connection for the time."""
-
     async def answer() -> None:
         await application(scope, receive, send)
 

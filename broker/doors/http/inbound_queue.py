@@ -16,10 +16,7 @@ RESUME_BYTES: Final = 256 * 1024
 
 
 class InboundQueue:
-    """First in, first out. Stops reading from the socket at one limit, and resumes reading at a lower limit.
-
-    The server parses no further while the queue is full, so the queue exceeds MAX_BYTES by less than one message.
-    """
+    """A queue that pauses reading from the socket at one limit, and resumes at a lower limit."""
 
     __slots__ = ("_bytes", "_events", "_is_paused", "_on_empty", "_pause", "_resume", "_waiter")
 
@@ -36,7 +33,7 @@ class InboundQueue:
         self._waiter: asyncio.Future[None] | None = None
 
     def put_nowait(self, event: Mapping[str, Any], size_bytes: int = 0) -> None:
-        """Add an event. `size_bytes` is the size of the event's message. Never refuses."""
+        """Add an event, even to a full queue."""
         self._events.append((event, size_bytes))
         self._bytes += size_bytes
         if not self._is_paused and (len(self._events) >= MAX_EVENTS or self._bytes >= MAX_BYTES):
@@ -46,7 +43,7 @@ class InboundQueue:
             self._waiter.set_result(None)
 
     async def get(self) -> Mapping[str, Any]:
-        """Return the next event, and wait if there is none yet. One caller at a time. Safe to cancel."""
+        """Wait for the next event. Only one caller may wait. Safe to cancel."""
         while not self._events:
             self._on_empty()
             self._waiter = asyncio.get_running_loop().create_future()

@@ -18,22 +18,21 @@ if TYPE_CHECKING:
 __all__ = ["HttpPages"]
 
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-# The pause between two slices of /metrics. A slice takes about a millisecond to make. During one pause, a message can
-# get all its turns on the event loop, so it seldom waits for more than one slice.
+# The event loop handles messages in this pause between two slices of /metrics.
 _PAUSE_S: Final = 0.002
-EVERYBODY: Final = "*"  # in VELA_METRICS_ROLES, it stands for every client
+EVERYBODY: Final = "*"  # This value in VELA_METRICS_ROLES allows every client.
 
 
 class HttpPages:
-    """An ASGI application for `/metrics`, `/healthz` and `/readyz`. Answers unknown paths with 404."""
+    """The ASGI application for `/metrics`, `/healthz` and `/readyz`."""
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
-        self._making_metrics = asyncio.Lock()  # two requests at once would leave no pause between slices
+        self._making_metrics = asyncio.Lock()  # Two requests at once would leave no pause between slices.
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
-        if path == "/metrics/":  # the path at which Pulsar's brokers serve metrics
+        if path == "/metrics/":  # Pulsar's brokers use this path.
             path = "/metrics"
         if path == "/metrics":
             try:
@@ -49,7 +48,6 @@ class HttpPages:
         await respond(scope, send, status, body, content_type=content_type, headers=headers)
 
     async def _check_metrics(self, scope: Scope) -> None:
-        """Check that the client may read metrics. Raises AuthenticationFailed, NotAuthorized or TooManyRequests."""
         if EVERYBODY not in self._broker.settings.metrics_roles:
             principal = await principal_of(self._broker, scope)
             self._broker.access.check(principal, Action.MEASURE, CLUSTER)
@@ -70,7 +68,7 @@ class HttpPages:
         if method not in ("GET", "HEAD"):
             return 405, JSON, json_reason(f"{path} takes GET")
         if path == "/metrics":
-            return 200, PROMETHEUS_TEXT, b""  # for HEAD; `_send_metrics` answers GET
+            return 200, PROMETHEUS_TEXT, b""  # HEAD only. `_send_metrics` answers GET.
         if path == "/healthz":
             return 200, JSON, b'{"status":"ok"}'
         ready, reason = self._broker.is_ready()

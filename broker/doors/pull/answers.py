@@ -1,7 +1,4 @@
-"""Answer `GET /pull/v1/…` for `PullConnection` and `PullPages`.
-
-A pull that needs no database query needs no task: `begin` answers it, or the callback of its future does.
-"""
+"""Answer `GET /pull/v1/…`. A pull needs a task only if it needs a database query."""
 
 from __future__ import annotations
 
@@ -37,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 PULL_PREFIX: Final = "/pull/v1/"
 
-_REMEMBERED: Final = 1024  # the number of parsed requests kept
-_REMEMBERED_CHARACTERS: Final = 512  # a longer request is not remembered but parsed each time
+_REMEMBERED: Final = 1024  # Number of cached requests
+_REMEMBERED_CHARACTERS: Final = 512  # Longer requests are parsed each time.
 _CODES: Final = {
     PullStatus.FOUND: PullCode.SUCCESS,
     PullStatus.NOT_FOUND: PullCode.PULL_NOT_FOUND,
@@ -48,22 +45,21 @@ _CODES: Final = {
 
 
 class MustWait(Exception):
-    """Only a thread can check the credentials of a pull's client, so a task must answer the pull."""
+    """A task must answer the pull, because the credentials cannot be checked at once."""
 
 
-Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status, JSON body
+Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status and JSON body
 
 
 class PullAnswers:
-    """Answers all pulls of one process. Use it on the event loop only."""
+    """Answers all pulls of one process. Use only on the event loop."""
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
-        self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
-        self.challenge = challenge_fields(broker.access)  # header fields of answers with status 401
-        self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
-        # Parked pulls whose clients are checked again when permissions, revocations or passwords change. Empty unless
-        # the broker asks for credentials.
+        self.gate = WebGate(broker.settings)
+        self.challenge = challenge_fields(broker.access)
+        self.reading: set[asyncio.Task[None]] = set()
+        # `_recheck` checks the clients of parked pulls. The set is empty unless the broker asks for credentials.
         self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)
@@ -79,9 +75,9 @@ class PullAnswers:
         address: str,
         certificate: ClientCertificate | None,
     ) -> PullInProgress | None:
-        """Do what `begin` does, for the client that the Authorization header or the certificate identifies.
+        """Authenticate the client, and do what `begin` does.
 
-        Raises MustWait, before it answers anything, if only a thread can check who the client is.
+        Raises MustWait before any answer if the credentials cannot be checked at once.
         """
         try:
             host = address.rpartition(":")[0]
@@ -98,8 +94,7 @@ class PullAnswers:
     ) -> PullInProgress | None:
         """Answer a pull now and return None, or return the pull in progress. Raises nothing.
 
-        `path` and `query` are percent-encoded, as the client sent them. `respond` is called exactly once, unless
-        `leave` is called first or `stop` cancels the pull. `address` is the client's address, which the console shows.
+        `path` and `query` are percent-encoded. `respond` is called once, unless `leave` or `stop` ends the pull first.
         """
         broker = GuardedBroker(self._broker, principal)
         try:
@@ -124,7 +119,7 @@ class PullAnswers:
         return pull
 
     async def stop(self, timeout_s: float) -> None:
-        """Wait for the pulls that are reading from the database. Cancel those that take longer than `timeout_s`."""
+        """Wait for pulls that read from the database. Cancel pulls that take longer than `timeout_s`."""
         if self.reading:
             _, late = await asyncio.wait(self.reading, timeout=timeout_s)
             for task in late:
@@ -137,7 +132,7 @@ class PullAnswers:
             pull.recheck()
 
     def body(self, answer: PullAnswer) -> bytes:
-        """Return an answer as JSON. Remember the latest JSON, because pulls woken by one message share an answer."""
+        """Return an answer as JSON. The latest JSON is cached for other pulls that share the answer."""
         encoded, body = self._encoded
         if encoded is not answer:
             body = _encode(answer)
@@ -146,7 +141,7 @@ class PullAnswers:
 
 
 class PullInProgress:
-    """A pull without an answer yet: either it is parked, or the broker reads from the database for it."""
+    """A pull that is parked or waits for the database."""
 
     __slots__ = ("_address", "_answers", "_broker", "_parked", "_respond", "_task", "_topic")
 
@@ -176,7 +171,7 @@ class PullInProgress:
         task.add_done_callback(self._answers.reading.discard)
 
     def leave(self) -> None:
-        """Give up the pull, because the peer is gone. Safe to repeat, and after the answer."""
+        """Give up the pull. Safe to repeat, even after the answer."""
         self._respond = None
         self._answers.parked.discard(self)
         if self._parked is not None:
@@ -219,7 +214,7 @@ class PullInProgress:
 
 
 def refusal(error: Exception) -> tuple[int, bytes]:
-    """Return the status and body for a failed request. Log an unexpected error with its traceback."""
+    """Return the status and body for a failed request. Log an unexpected error."""
     if isinstance(error, InvalidPull):
         return 400, json_reason(str(error))
     if isinstance(error, BrokerError):
@@ -241,7 +236,7 @@ def _read(path: str, query: str) -> PullAsk:
     )
 
 
-# Pulls parked at one queue often have the same path and query. Then they share a filter object, and so an answer.
+# Pulls with the same path and query share a filter object, and therefore an answer.
 _remembered = functools.lru_cache(_REMEMBERED)(_read)
 
 

@@ -1,11 +1,8 @@
 """The HTTP connection that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
 
-Thousands of parked pulls come and go at once. With Twisted's request, Daphne's request and an ASGI task, each pull
-would cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a
-whole head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive.
-It passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
-with two Authorization headers, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with credentials that a
-thread must check, is not simple.
+With Twisted's request, Daphne's request and an ASGI task, a pull would cost four times as much
+(docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests, which arrive as one whole head
+without a body. Daphne answers all other requests.
 """
 
 from __future__ import annotations
@@ -26,11 +23,10 @@ __all__ = ["PullConnection"]
 
 _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
-_MAX_WAITING_BYTES: Final = 16 * 1024  # limit for later requests while a pull has no answer, as in Twisted
+_MAX_WAITING_BYTES: Final = 16 * 1024  # Above this, reading from the socket stops.
 
-# RFC 9112: the request line, then fields without folded lines. The pattern matches no field that announces a body, an
-# upgrade or the end of the connection. Nor does it match a field that names the requesting web page, the method of
-# authentication, or the client of a proxy.
+# The request line and the fields of RFC 9112, without folded lines. The pattern rejects fields that announce a body, an
+# upgrade or the end of the connection. It also rejects fields that only `WebGate.check` and `principal_of` read.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
@@ -58,25 +54,22 @@ class PullConnection(LimitedConnection):
     def __init__(self) -> None:
         super().__init__()
         self._pull: PullInProgress | None = None
-        # Bytes that are kept while a pull has no answer, the output is full, or this connection waits for its turn.
-        self._waiting = b""
-        self._is_out_of_turn = False  # while True, `_turn_came` waits for the connection's turn
+        self._waiting = b""  # Bytes that arrived while no request could begin
+        self._is_out_of_turn = False
         self._is_output_full = False
         self._local_address = ""
-        self._address = ""  # of the client, with its port
-        self._was_active = False  # whether a pull was answered since the idle timer was set
-        self._is_counted = False  # `_begin` has counted the request that Twisted is about to read
+        self._address = ""
+        self._was_active = False  # A pull was answered since the idle timer was set.
+        self._is_counted = False  # `_begin` has counted the request that Twisted is about to read.
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
-        """Remember both addresses of a new connection."""
         super().connectionMade()
         self._local_address = self.transport.getHost().host
         client = self.transport.getPeer()
         self._address = f"{client.host}:{client.port}"
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Handle bytes of requests, which may be cut anywhere."""
-        if self.requests or self._is_refused:  # Twisted reads or answers a request, or all bytes are ignored
+        if self.requests or self._is_refused:  # Twisted has a request in progress, or ignores all bytes.
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
             self._waiting += data
@@ -112,7 +105,6 @@ class PullConnection(LimitedConnection):
             super().dataReceived(data[at:])
 
     def _begin(self, head: re.Match[bytes], data: bytes) -> None:
-        """Begin or refuse the pull with this head. Raises MustWait before it answers anything."""
         try:
             self.count_request()
         except TooManyRequests as error:
@@ -150,7 +142,7 @@ class PullConnection(LimitedConnection):
         head = _OK if status == 200 else _response_head(status, challenge)
         self._was_active = True
         self.transport.write(head % len(body) + body)
-        if self._pull is not None:  # if None, `_begin` still runs, and `_read` continues after it
+        if self._pull is not None:  # `_pull` is None while `_begin` runs. `_read` continues afterwards.
             self._pull = None
             if not self._is_output_full and not self._is_out_of_turn:
                 self._go_on()
@@ -168,22 +160,19 @@ class PullConnection(LimitedConnection):
             self._read(waiting)
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Stop reading requests, because the peer does not read the answers."""
         self._is_output_full = True
         super().pauseProducing()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Continue with the next request, because all written bytes have left this process."""
         self._is_output_full = False
         super().resumeProducing()
         if self._pull is None and not self._is_out_of_turn:
             self._go_on()
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close the connection after one to two idle timeouts without a pull in progress and without an answer.
+        """Close the connection, unless a pull is in progress or was answered since the last timeout.
 
-        Twisted calls this when its parser has seen no data for one idle timeout. Pulls bypass that parser, so they do
-        not restart its timer.
+        Pulls bypass Twisted's parser, so they do not restart its idle timer.
         """
         if self._pull is None and not self._was_active:
             super().timeoutConnection()
@@ -192,7 +181,6 @@ class PullConnection(LimitedConnection):
             self.setTimeout(self.timeOut)
 
     def connectionLost(self, reason: Any = connectionDone) -> None:  # noqa: N802 - Twisted's name
-        """Give up the pull in progress, because the peer is gone."""
         pull, self._pull = self._pull, None
         self._waiting = b""
         if pull is not None:

@@ -1,4 +1,4 @@
-"""`/pull/…` over ASGI: a group's offset, the number of a topic's queues, and pulls that `PullConnection` passes on."""
+"""Pulls, offsets and queue counts over ASGI, for requests that `PullConnection` passes on."""
 
 from __future__ import annotations
 
@@ -93,7 +93,6 @@ class PullPages:
 
 
 def _methods(scope: Scope) -> str:
-    """Return the methods that an address takes, as the header Allow names them."""
     return "GET, PUT" if scope["raw_path"].startswith(OFFSET_PREFIX.encode()) else "GET"
 
 

@@ -1,4 +1,4 @@
-"""The WebSocket half of the broker's HTTP port: middleware in front of the routes."""
+"""The WebSocket application of the broker's HTTP port."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["websocket_application"]
 def websocket_application(broker: BrokerPort, clock: Clock | None = None) -> Application:
     """Return an ASGI application for `websocket` scopes whose host and origin have been checked.
 
-    The middleware does not authenticate the client. `BrokerSocket.opening` does; on `/ws/binary`, CONNECT does.
+    The routes authenticate the client.
     """
     router = URLRouter(socket_routes(broker, clock or SystemClock()))
     return ConnectionLimit(

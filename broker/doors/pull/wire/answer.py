@@ -17,11 +17,11 @@ __all__ = ["AnsweredMessage", "encode_answer"]
 class AnsweredMessage(NamedTuple):
     """One message of an answer."""
 
-    offset: int  # in its queue
+    offset: int
     message_id: str  # ledger:entry[:partition[:batch_index]]
     key: str | None
     properties: dict[str, str]
-    publish_time_ms: int  # by the producer's clock
+    publish_time_ms: int  # Time of the producer's clock
     event_time_ms: int  # 0 = none
     payload: bytes
 
@@ -38,10 +38,7 @@ def encode_answer(
     messages: Sequence[AnsweredMessage] = (),
     unreadable_messages: int = 0,
 ) -> bytes:
-    """Return the answer as JSON.
-
-    `unreadable_messages` counts the messages that the answer skips because the broker cannot read them.
-    """
+    """Return the answer as JSON. `unreadable_messages` counts skipped messages."""
     return _encode(
         {
             "code": code.name,

@@ -15,23 +15,23 @@ __all__ = ["OffsetRequest", "PullRequest", "parse_offset_request", "parse_pull_r
 
 DEFAULT_MESSAGES: Final = 32
 MAX_MESSAGES: Final = 1024
-DEFAULT_SUSPEND_MS: Final = 15_000  # as long as RocketMQ's push consumer suspends a pull
+DEFAULT_SUSPEND_MS: Final = 15_000  # RocketMQ's push consumer uses this value.
 MAX_SUSPEND_MS: Final = 600_000
 MAX_OFFSET: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequest:
-    """One pull."""
+    """The parameters of a pull."""
 
     topic: str  # persistent://tenant/namespace/topic
-    queue: int  # the partition; 0 if the topic has none
-    offset: int  # of the first message wanted, counted in messages since the topic began
-    max_messages: int  # the most messages in the answer
+    queue: int  # The partition, or 0 if the topic has none
+    offset: int  # Number of the first wanted message, counted since the topic began
+    max_messages: int
     tags: Tags  # None = all
     property_filter: PropertyFilter | None  # None = all
-    may_suspend: bool  # the broker may park the pull until a message arrives
-    suspend_timeout_ms: int  # how long the pull may be parked, unless the broker's settings say otherwise
+    may_suspend: bool
+    suspend_timeout_ms: int  # The broker's settings may overrule this value.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class OffsetRequest:
     topic: str
     queue: int
     subscription: str
-    offset: int | None  # the offset to commit; None = only read it
+    offset: int | None  # None = only read the offset
 
 
 def parse_pull_topic(raw_path: str, prefix: str) -> str:
-    """Return the full name of the topic in a path `{prefix}{tenant}/{namespace}/{topic}`. Raises InvalidPull."""
+    """Return the full name of a path's topic. Raises InvalidPull."""
     pieces = raw_path.removeprefix(prefix).split("/")
     if len(pieces) != 3 or not all(pieces):
         raise InvalidPull(
@@ -59,7 +59,7 @@ def parse_pull_topic(raw_path: str, prefix: str) -> str:
 
 
 def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
-    """Read and check every parameter of a pull. Raises InvalidPull."""
+    """Parse and check the query of a pull. Raises InvalidPull."""
     query = _query(query_string)
     if "commit_offset" in query:
         raise InvalidPull("a pull does not commit: commit with PUT /pull/v1-offset/…")
@@ -80,7 +80,7 @@ def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
 
 
 def parse_offset_request(topic: str, query_string: str | bytes, *, is_commit: bool) -> OffsetRequest:
-    """Read and check every parameter of a request to read or commit an offset. Raises InvalidPull."""
+    """Parse and check the query of an offset request. Raises InvalidPull."""
     query = _query(query_string)
     _known(query, _COMMIT_PARAMETERS if is_commit else _OFFSET_PARAMETERS)
     subscription = query.get("subscription")
