@@ -1,4 +1,4 @@
-"""The settings for logging in to the console. They are part of BrokerSettings, so embedding projects have them too."""
+"""Settings for logging in to the console."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLES: Final = ("viewer", "reader", "operator", "admin")
 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PATTERN: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
-# If a group's name contains this, a semicolon between two entries is missing.
+# If a group's name contains this pattern, a semicolon between two entries is missing.
 _ENTRY: Final = re.compile(rf"=(?:{'|'.join(ROLES)}):")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -33,15 +33,15 @@ class GroupRole:
 
 
 def is_role_pattern(text: str) -> bool:
-    """Return whether roles can be granted on this pattern: `*`, `tenant/*` or `tenant/namespace`."""
+    """Return whether a text is `*`, `tenant/*` or `tenant/namespace`."""
     return _PATTERN.fullmatch(text) is not None
 
 
 def issuer_url(url: str) -> str:
-    """Check and return the URL of an OpenID Connect server.
+    """Return the URL of an OpenID Connect server after checking it.
 
-    Raises ValueError for a URL that cannot be read, lacks a host, has a query or a fragment, or is neither https nor
-    http to this machine.
+    Raises ValueError if the URL cannot be read, has no host, or has a query or a fragment. Raises ValueError too
+    unless the URL is https, or http to this machine.
     """
     try:
         parts = urlsplit(url)
