@@ -38,10 +38,10 @@ def is_role_pattern(text: str) -> bool:
 
 
 def issuer_url(url: str) -> str:
-    """Return the URL of an OpenID Connect server after checking it.
+    """Check and return the URL of an OpenID Connect server.
 
-    Raises ValueError if the URL cannot be read, has no host, or has a query or a fragment. Raises ValueError too
-    unless the URL is https, or http to this machine.
+    Raises ValueError if the URL cannot be read, has no host, or has a query or a fragment. Only https is accepted, or
+    http to this machine.
     """
     try:
         parts = urlsplit(url)

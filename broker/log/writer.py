@@ -6,8 +6,8 @@ in flight per topic, so receipts cannot overtake each other.
 A lane is one connection to PostgreSQL. With two lanes, PostgreSQL syncs one commit while it executes the next
 statement. A third lane copies the next rows of a busy topic during a commit, and commits these rows afterwards.
 
-If the outcome of a commit is unknown, the writer advances the owner epochs of the logs. The old statement can then have
-no further effect, and the writer reads what was stored. After any failure, no open log has a batch in flight.
+If the outcome of a commit is unknown, the writer advances the owner epochs of the logs. After that, the old statement
+has no further effect, and the writer reads what was stored. After any failure, no open log has a batch in flight.
 """
 
 from __future__ import annotations

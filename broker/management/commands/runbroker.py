@@ -59,9 +59,7 @@ def _refuse_unusable_database(read_role: str) -> None:
         if refusal := foreign_database():
             raise CannotStart(refusal, exit_code=EXIT_SETTING_INVALID)
         if refusal := old_database():
-            raise CannotStart(
-                refusal, exit_code=1
-            )  # a migration may be running, so a later start may succeed
+            raise CannotStart(refusal, exit_code=1)  # a migration may still be running
         if read_role and not _has_role(read_role):
             raise SettingInvalid(
                 f"VELA_READ_ROLE is {read_role!r}: it takes a role that the PostgreSQL server has; create it, or"
