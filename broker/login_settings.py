@@ -25,7 +25,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRole:
-    """A role in this console for the members of a group at the login server."""
+    """A console role for the members of a group at the login server."""
 
     group: str
     role: str  # one of ROLES
@@ -40,8 +40,8 @@ def is_role_pattern(text: str) -> bool:
 def issuer_url(url: str) -> str:
     """Check and return the URL of an OpenID Connect server.
 
-    Raises ValueError if the URL cannot be read, has no host, or has a query or a fragment. Only https is accepted, or
-    http to this machine.
+    The URL must be https, or http to this machine. Raises ValueError if the URL cannot be read, has no host, or has a
+    query or a fragment.
     """
     try:
         parts = urlsplit(url)

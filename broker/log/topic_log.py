@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 # The named tuple's own constructor is 0.2 µs slower.
 _new: Final = tuple.__new__
 
-Send = tuple[Any, "SendRequest"]  # a producer and its request
+Send = tuple[Any, "SendRequest"]
 
 
 @dataclass(slots=True)
@@ -39,18 +39,18 @@ class AppendBatch:
 
     sends: list[Send] = field(default_factory=list)
     entries: list[StoredEntry] = field(default_factory=list)
-    delayed: list[StoredEntry] = field(default_factory=list)  # entries that are not due yet
-    outbox_ids: list[int] = field(default_factory=list)  # outbox rows that became entries
+    delayed: list[StoredEntry] = field(default_factory=list)
+    outbox_ids: list[int] = field(default_factory=list)
     size_bytes: int = 0
     # Monotonic time when the batch's first send was queued, or when the previous batch was taken.
     since_s: float = 0.0
-    # The next batch can be copied, because the server has locked the owner's row.
+    # True once the server has locked the owner's row. The next batch can then be copied.
     can_be_followed: bool = False
     # Set only for a batch that follows another batch. The result tells whether the batch may commit.
     turn: asyncio.Future[bool] | None = None
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
-        """Return the receipts of each producer in send order, and their totals as [messages, bytes]."""
+        """Return each producer's receipts in send order, and their totals as [messages, bytes]."""
         found: dict[Any, tuple[list[Receipt], list[int]]] = {}
         for (producer, request), entry in zip(self.sends, self.entries, strict=True):
             share = found.get(producer)
@@ -81,10 +81,7 @@ class LogListener(Protocol):
 
 
 class TopicLog:
-    """The ownership, ids, totals and queued sends of one topic. Used by the event loop only.
-
-    This process owns the topic until `fence` or `close`. Only `Epochs` changes `owner_epoch`.
-    """
+    """The log of one topic. Only the event loop uses the log. Only `Epochs` changes `owner_epoch`."""
 
     listener: LogListener
 
@@ -114,11 +111,11 @@ class TopicLog:
         self.cached: TopicEntries = {}
         self.queue: deque[Send] = deque()
         self.queued_bytes = 0
-        self.queued_since_s = 0.0  # monotonic time, valid while the queue is not empty
+        self.queued_since_s = 0.0  # valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
         # This batch is copied while `in_flight` commits, and commits afterwards.
         self.following: AppendBatch | None = None
-        self.is_paused = False  # queued sends wait
+        self.is_paused = False
         # Trimmed ledgers up to this id still have rows in PostgreSQL. 0 = none.
         self.trimmed_through = 0
         self._cache = cache
@@ -129,10 +126,9 @@ class TopicLog:
         return f"the log of {self.name}"
 
     def fence(self, reason: str) -> None:
-        """Close the log after a fault, and close all clients. Safe to repeat.
+        """Close the log after a fault. Safe to repeat.
 
-        Call this if another broker may own the topic, or if memory may differ from what is stored. The next request
-        loads the topic again.
+        Call this if another broker may own the topic, or if memory may differ from what is stored.
         """
         if self.is_open:
             logger.warning("%s is closed: %s", self.name, reason, extra={"topic": str(self.name)})
@@ -140,10 +136,7 @@ class TopicLog:
             self._give_up(TopicFenced(f"{self.name}: {reason}; connect again"))
 
     def close(self) -> None:
-        """Close the log without a fault. Safe to repeat.
-
-        Sends that wait or are in flight get no receipt. Their clients connect again and repeat the sends.
-        """
+        """Close the log without a fault. Sends that wait or are in flight get no receipt. Safe to repeat."""
         if self.is_open:
             self._give_up(None)
 
@@ -154,7 +147,7 @@ class TopicLog:
         self.listener.given_up(error)
 
     def refuse(self, error: BrokerError) -> None:
-        """Refuse the sends that wait or are in flight. Call this only if none of these sends is stored."""
+        """Refuse the sends that have no answer yet. Call this only if none of these sends is stored."""
         sends = self.unanswered()
         self._call_off()
         self.in_flight = None
@@ -162,7 +155,7 @@ class TopicLog:
         self.listener.refused(sends, error)
 
     def unanswered(self) -> list[Send]:
-        """Return the sends in flight and the sends that wait, oldest first."""
+        """Return the sends that have no answer yet, oldest first."""
         batches = [batch.sends for batch in (self.in_flight, self.following) if batch is not None]
         return [send for sends in (*batches, self.queue) for send in sends]
 
@@ -193,8 +186,8 @@ class TopicLog:
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Give the next sends their positions and return them as a batch.
 
-        If a batch is in flight, the new batch follows that batch. A following batch may commit only after its `turn` is
-        true. The last entry may exceed `max_bytes`. Raises ValueError if no ledger is open or a batch follows already.
+        If a batch is in flight, the new batch follows that batch, and may commit only after `turn` is true. The last
+        entry may exceed `max_bytes`. Raises ValueError if no ledger is open or a batch follows already.
         """
         ledger = self.ledgers.open_ledger()
         if ledger is None or self.following is not None:
@@ -288,7 +281,7 @@ class TopicLog:
             self._requeue(batch)
 
     def take_back_following(self) -> None:
-        """Return the sends of the following batch to the queue. That batch does not commit."""
+        """Return the sends of the following batch to the queue."""
         if self.following is not None:
             self.give_back(self.following)
 
@@ -319,10 +312,7 @@ class TopicLog:
                 start = at
 
     def _record(self, run: list[StoredEntry]) -> None:
-        """Record consecutive entries in the index, and the counts of the entry before them.
-
-        The index subtracts those counts to get the first entry's own counts.
-        """
+        """Record the counts of these entries. The index also needs the counts of the entry before the first."""
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]
         size_bytes = [entry.cumulative_bytes for entry in run]
@@ -332,7 +322,7 @@ class TopicLog:
         self.index.record(first.ledger_id, max(0, first.entry_id - 1), messages, size_bytes)
 
     def cached_entry(self, position: Position) -> StoredEntry | None:
-        """Return one entry if it is in memory, else None."""
+        """Return an entry, or None if it is not in memory."""
         ledger = self.cached.get(position.ledger_id)
         return None if ledger is None else ledger.get(position.entry_id)
 

@@ -39,7 +39,7 @@ __all__ = ["Writer"]
 
 logger = logging.getLogger(__name__)
 
-MAX_ROLLS = 1000  # topics whose ledgers one statement opens
+MAX_ROLLS = 1000  # number of topics whose ledgers one statement opens
 
 
 class Writer:
@@ -75,7 +75,6 @@ class Writer:
         self._lanes.submit(log)
 
     async def _round(self, lane: Lane) -> None:
-        """Store the batches of one statement, and answer the producers."""
         log = self._ready.next()
         if not log.is_open or not log.has_sends():
             return
@@ -92,7 +91,7 @@ class Writer:
         finally:
             log.is_taken = False
         if not log.is_open or not log.has_sends():
-            return  # the log was closed, paused or emptied while the lane connected or opened the ledger
+            return  # the log was closed, paused or emptied during the wait
         if log.needs_ledger(now_ms, self._segments.open_id):
             self.submit(log)  # new sends came after a refusal, or the segment was closed
             return
@@ -115,7 +114,7 @@ class Writer:
             log.in_flight.can_be_followed = False
 
     async def _roll(self, logs: list[TopicLog], now_ms: int) -> None:
-        """Open new ledgers for these topics. A failure affects only the topic that causes it."""
+        """A failure affects only the topic that causes it."""
         segment_id = self._segments.open_id
         for log in logs:
             log.is_taken = True
@@ -203,7 +202,7 @@ class Writer:
     async def _store(self, lane: Lane, batches: dict[TopicLog, AppendBatch]) -> None:
         """Store these batches. Afterwards, each batch is committed, refused or queued again, or its log is fenced.
 
-        If a following batch fails before its turn, `_follow` takes the batch back.
+        `_follow` takes back a following batch that fails before its turn.
         """
         if not batches:
             return
@@ -285,7 +284,7 @@ class Writer:
     async def _store_one_by_one(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
-        """Store batches one by one, so that a failure affects only its topic. Refuse a single batch."""
+        """Store batches one by one, so that a failure affects only its topic."""
         if len(batches) == 1:
             self._refuse(next(iter(batches)), error)
             return

@@ -1,4 +1,4 @@
-"""Who may use the broker: granted permissions, and the tokens that Vela issued or revoked."""
+"""Granted permissions, and the tokens that Vela issued or revoked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class GrantedPermission(models.Model):
 
     pk = models.CompositePrimaryKey("tenant", "namespace", "topic", "subscription", "role", "permission")
     tenant = models.TextField()
-    namespace = models.TextField(db_default="")  # local name, without the tenant
+    namespace = models.TextField(db_default="")
     topic = models.TextField(db_default="")  # full name, without a partition
-    subscription = models.TextField(db_default="")  # name of a subscription on any topic in the namespace
+    subscription = models.TextField(db_default="")  # applies on every topic in the namespace
     role = models.TextField()
-    permission = models.CharField(max_length=16)  # a value of `Permission`; on a tenant, only `admin`
+    permission = models.CharField(max_length=16)  # a tenant has only `admin`
 
     class Meta:
         db_table = "vela_permission"

@@ -29,13 +29,13 @@ class Act(models.Model):
         REFUSED = "refused"
         FAILED = "failed"
         EXPIRED = "expired"
-        CLIENT = "client"  # a client's command, an eviction or a subscription's expiry is in progress
+        CLIENT = "client"  # a client's command, an eviction or an expiry in progress
 
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State)
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
     subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
-    topic_name = models.TextField()  # kept after the topic is deleted
+    topic_name = models.TextField()
     namespace = models.GeneratedField(expression=_NAMESPACE, output_field=models.TextField(), db_persist=True)
     subscription_name = models.TextField()
     parameters = models.JSONField(default=dict)
@@ -43,21 +43,21 @@ class Act(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")
-    # A publish stores the end of the log before the send here.
+    # A publish records the end of the log here before it sends.
     progress = models.JSONField(null=True)
     message = models.BinaryField(null=True)  # the entry of a publish; NULL after the end of the act
     who = models.TextField()
     origin = models.TextField()  # such as "command line" or "console 127.0.0.1"
     reason = models.TextField(default="")
-    cursor_version = models.BigIntegerField(null=True)  # the plan needs this version of the cursor
-    cursor_before = models.BinaryField(null=True)  # the snapshot that an undo restores
+    cursor_version = models.BigIntegerField(null=True)
+    cursor_before = models.BinaryField(null=True)
     acked_since = models.BinaryField(null=True)  # acks since the act, which an undo keeps
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # The act on several partitions to which this act belongs. The unique constraint serves as the index.
+    # The unique constraint serves as the index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    requested_at = models.DateTimeField()  # when someone last asked to plan or apply the act
+    requested_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
 
     class Meta:

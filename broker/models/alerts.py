@@ -1,4 +1,4 @@
-"""Alert rules, their alerts, and the notifications about the alerts."""
+"""Alert rules, alerts and notifications."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class AlertRule(models.Model):
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
     threshold = models.BigIntegerField(null=True)  # NULL = the measure has no limit
-    # Only dead letters of the last `within_ms` count.
+    # The rule counts only dead letters of the last `within_ms`.
     within_ms = models.BigIntegerField(null=True)
-    # How long a value must be over the limit before the alert fires, or below the limit before the alert clears.
+    # How long a value must be over the limit to fire the alert, or below the limit to clear the alert.
     for_ms = models.BigIntegerField()
     namespaces = models.TextField()  # `*`, `tenant/*` or `tenant/namespace`
     topics = models.TextField(default="*")  # a pattern for local names, where `*` stands for anything
@@ -30,7 +30,7 @@ class AlertRule(models.Model):
     who = models.TextField()
     created_at = models.DateTimeField(db_default=Now())
     evaluated_ms = models.BigIntegerField(null=True)
-    notified_ms = models.BigIntegerField(null=True)  # when a notification was last stored
+    notified_ms = models.BigIntegerField(null=True)
 
     class Meta:
         db_table = "vela_alert_rule"
@@ -40,9 +40,9 @@ class AlertRule(models.Model):
 
 
 class AlertFiring(models.Model):
-    """An alert about a subscription, a topic or the broker. The alert waits, fires or has cleared."""
+    """An alert about a subscription, a topic or the broker."""
 
-    rule = models.ForeignKey(AlertRule, models.SET_NULL, null=True)  # an alert outlives its rule
+    rule = models.ForeignKey(AlertRule, models.SET_NULL, null=True)
     rule_name = models.TextField()
     severity = models.CharField(max_length=16)
     measure = models.CharField(max_length=16)
@@ -57,8 +57,8 @@ class AlertFiring(models.Model):
     fired_ms = models.BigIntegerField(null=True)
     below_since_ms = models.BigIntegerField(null=True)
     cleared_ms = models.BigIntegerField(null=True)
-    is_told = models.BooleanField(default=False)  # a notification said that the alert fires
-    # A notification said that the alert cleared, or no such notification is needed.
+    is_told = models.BooleanField(default=False)
+    # Whether a notification said that the alert cleared. True too if no notification is needed.
     is_clear_told = models.BooleanField(default=False)
 
     class Meta:

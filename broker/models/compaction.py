@@ -1,4 +1,4 @@
-"""The compaction of topics, and the entries that stayed."""
+"""The compaction of topics."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ class Compaction(models.Model):
         ERROR = "ERROR"
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
-    horizon_ledger = models.BigIntegerField()  # the horizon is the last entry that was compacted
+    horizon_ledger = models.BigIntegerField()  # the horizon is the last compacted entry
     horizon_entry = models.BigIntegerField()  # -1 = before the ledger's first entry
-    horizon_messages = models.BigIntegerField()  # messages of the topic up to the horizon
+    horizon_messages = models.BigIntegerField()
     horizon_bytes = models.BigIntegerField()
     generation = models.BigIntegerField(default=0)  # readers get the entries of this generation; 0 = none yet
     attempt = models.BigIntegerField(default=0)  # generation of the latest run
-    state = models.CharField(max_length=16, choices=State)  # state of the latest run
+    state = models.CharField(max_length=16, choices=State)
     last_error = models.TextField(default="")
-    # Totals of the entries that readers get.
     kept_entries = models.BigIntegerField(default=0)
     kept_messages = models.BigIntegerField(default=0)
     kept_bytes = models.BigIntegerField(default=0)
@@ -38,7 +37,7 @@ class Compaction(models.Model):
     succeeded_at = models.DateTimeField(null=True, blank=True)
     failed_at = models.DateTimeField(null=True, blank=True)
     failures = models.IntegerField(default=0)  # failed runs in a row
-    retry_at = models.DateTimeField(null=True, blank=True)  # the policy starts no run before this time
+    retry_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "vela_compaction"
@@ -48,7 +47,7 @@ class Compaction(models.Model):
 
 
 class CompactedEntry(models.Model):
-    """A copy of an entry, with the messages that compaction kept. The log may have trimmed the original."""
+    """A copy of an entry, with the messages that compaction kept."""
 
     pk = models.CompositePrimaryKey("topic_id", "generation", "ledger_id", "entry_id")
     topic_id = models.BigIntegerField()
@@ -72,7 +71,7 @@ class CompactedEntry(models.Model):
 
 
 class CompactionSurvey(models.Model):
-    """The first pass of a compaction, which Spark runs. The pass finds the latest message of each key."""
+    """The first pass of a compaction, which finds the latest message of each key. Spark runs the pass."""
 
     class State(models.TextChoices):
         READING = "reading"
@@ -80,8 +79,8 @@ class CompactionSurvey(models.Model):
         DONE = "done"
         REFUSED = "refused"
 
-    topic_id = models.BigIntegerField()  # no foreign key, because a survey outlives its topic
-    write_id = models.TextField()  # identifies the run that reads
+    topic_id = models.BigIntegerField()  # no foreign key: a survey outlives its topic
+    write_id = models.TextField()
     state = models.CharField(max_length=16, choices=State)
     generation = models.BigIntegerField()  # the generation that the survey continues
     begin_ledger = models.BigIntegerField()  # the job reads the entries after this position

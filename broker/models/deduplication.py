@@ -10,7 +10,7 @@ __all__ = ["DeduplicatedProducer", "Deduplication"]
 
 
 class Deduplication(models.Model):
-    """The position up to which a topic's rows are complete. A new owner reads the entries after this position."""
+    """The position up to which the progress is stored. A new owner reads the entries after this position."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     ledger_id = models.BigIntegerField()
@@ -24,7 +24,7 @@ class Deduplication(models.Model):
 
 
 class DeduplicatedProducer(models.Model):
-    """The progress of one producer name on a topic with deduplication."""
+    """The progress of one producer name on a topic."""
 
     pk = models.CompositePrimaryKey("topic_id", "producer_name")
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
@@ -32,7 +32,7 @@ class DeduplicatedProducer(models.Model):
     sequence_id = models.BigIntegerField()  # highest sequence id of a complete message; -1 = none
     chunk_sequence_id = models.BigIntegerField()  # sequence id of the latest chunked message; -1 = none
     chunk_id = models.IntegerField()  # last stored chunk of the latest chunked message
-    seen_ms = models.BigIntegerField()  # approximate time of the producer's last stored message
+    seen_ms = models.BigIntegerField()  # approximate time of the last message
 
     class Meta:
         db_table = "vela_deduplicated_producer"

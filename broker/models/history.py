@@ -1,4 +1,4 @@
-"""The history of topics and subscriptions, and the delivery stories of entries."""
+"""The history of topics and subscriptions, and the delivery stories."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class _StatsPoint(models.Model):
     """The activity of one topic or subscription in one bucket of time. No row means that nothing changed.
 
     The key begins with the time, so that new points and expiring points each touch one end of the index. There are no
-    foreign keys, because points outlive deleted topics and subscriptions.
+    foreign keys, because points outlive deleted topics.
     """
 
     pk = models.CompositePrimaryKey("at_ms", "topic_id", "subscription_id")
     at_ms = models.BigIntegerField()  # when the bucket begins
     topic_id = models.BigIntegerField()  # 0 = all topics together
-    subscription_id = models.BigIntegerField()  # 0 = the topic, with totals over its subscriptions
+    subscription_id = models.BigIntegerField()  # 0 = the whole topic
     messages_in = models.BigIntegerField(null=True)
     bytes_in = models.BigIntegerField(null=True)
     messages_out = models.BigIntegerField()
@@ -38,7 +38,7 @@ class _StatsPoint(models.Model):
     # partitions. The row for all topics adds up all subscriptions. NULL = unknown.
     backlog_before = models.BigIntegerField(null=True)  # when the bucket begins
     backlog = models.BigIntegerField(null=True)  # when the bucket ends
-    backlog_most = models.BigIntegerField(null=True)  # largest backlog in the bucket, including both ends
+    backlog_most = models.BigIntegerField(null=True)  # largest backlog in the bucket
     stored_bytes = models.BigIntegerField(null=True)  # NULL for a subscription, or if unknown
     # Numbers of messages by time from delivery to ack: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
@@ -81,7 +81,7 @@ class StatsPoint3600s(_StatsPoint):
 class StatsProgress(models.Model):
     """The time up to which the points of one resolution are complete."""
 
-    resolution_s = models.IntegerField(primary_key=True)  # length of a bucket
+    resolution_s = models.IntegerField(primary_key=True)
     until_ms = models.BigIntegerField()
 
     class Meta:
@@ -96,7 +96,7 @@ class DeliveryStory(models.Model):
 
     Rows with the event UNRECORDED may have runs of any length, so they have a separate index. In all other rows, a run
     has at most 1,024 entries. A row about an entry therefore begins at most 1,023 entries before that entry. There are
-    no foreign keys, because rows outlive deleted subscriptions.
+    no foreign keys, because rows outlive their subscription.
     """
 
     id = models.BigIntegerField(primary_key=True)  # ids rise in the order in which the rows began
@@ -111,7 +111,7 @@ class DeliveryStory(models.Model):
     redelivery_count = models.IntegerField()
     consumer_name = models.TextField()  # "" = the broker itself
     consumer_address = models.TextField()
-    detail = models.TextField()  # the topic to which a dead letter or retry letter was written
+    detail = models.TextField()  # the target topic of a dead letter or retry letter
     expires_ms = models.BigIntegerField()
 
     class Meta:

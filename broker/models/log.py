@@ -21,7 +21,7 @@ class Segment(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     opened_ms = models.BigIntegerField()
     closed_ms = models.BigIntegerField(null=True, blank=True)
-    long_lived = models.BooleanField(db_default=False)  # receives ledgers of older segments
+    long_lived = models.BooleanField(db_default=False)  # receives ledgers copied from older segments
 
     class Meta:
         db_table = "vela_segment"
@@ -40,28 +40,27 @@ class LedgerFile(models.Model):
     class State(models.TextChoices):
         WRITING = "writing"
         WRITTEN = "written"  # the topic's owner has not attached the file yet
-        ATTACHED = "attached"  # readers of the ledger use the file
+        ATTACHED = "attached"
         DELETING = "deleting"
 
     name = models.TextField(primary_key=True)  # path below VELA_OFFLOAD_URL
-    topic_id = models.BigIntegerField()  # no foreign key, because the file outlives its topic
+    topic_id = models.BigIntegerField()  # no foreign key: the file outlives its topic
     ledger_id = models.BigIntegerField()
     state = models.CharField(max_length=16, choices=State)
     # The next six fields keep their defaults while the file is being written.
     format_version = models.IntegerField(default=0)
     entries = models.BigIntegerField(default=0)
     messages = models.BigIntegerField(default=0)
-    size_bytes = models.BigIntegerField(default=0)  # size of the entries' data
+    size_bytes = models.BigIntegerField(default=0)
     file_bytes = models.BigIntegerField(default=0)
     checksum = models.TextField(default="")
-    write_id = models.TextField()  # identifies the run that wrote the file
+    write_id = models.TextField()
     created_at = models.DateTimeField(db_default=Now())
     attached_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "vela_ledger_file"
         indexes = [
-            # The broker often looks for the few files that are not attached.
             models.Index(
                 fields=["created_at"],
                 name="vela_ledger_file_moving",
@@ -77,8 +76,7 @@ class LedgerFile(models.Model):
 class Ledger(models.Model):
     """An append-only run of entries of one topic. Its totals are stored when the ledger is sealed.
 
-    Trimming deletes a ledger's row. The row of the last ledger stays, as an empty ledger, because the next ledger
-    continues its counts.
+    Trimming deletes a ledger's row. The last ledger's row stays, because the next ledger continues its counts.
     """
 
     class State(models.TextChoices):
@@ -93,7 +91,7 @@ class Ledger(models.Model):
     entries = models.BigIntegerField(default=0)
     messages = models.BigIntegerField(default=0)
     size_bytes = models.BigIntegerField(default=0)
-    entries_before = models.BigIntegerField(default=0)  # the topic's entries before this ledger
+    entries_before = models.BigIntegerField(default=0)
     messages_before = models.BigIntegerField(default=0)
     bytes_before = models.BigIntegerField(default=0)
     opened_ms = models.BigIntegerField()

@@ -17,8 +17,8 @@ class Outbox(models.Model):
     key_hash = models.IntegerField(null=True)
     deliver_at_ms = models.BigIntegerField()  # 0 = at once
     data = models.BinaryField()  # the entry, ready for the log
-    error = models.TextField(default="")  # why the topic refused the message
-    retry_at = models.DateTimeField(null=True)  # when the broker tries again after an error
+    error = models.TextField(default="")
+    retry_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

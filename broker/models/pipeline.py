@@ -12,7 +12,7 @@ class PipelineSchedule(models.Model):
     """A job that repeats."""
 
     job = models.CharField(max_length=32)
-    subject = models.TextField()  # see `PipelineRun.subject`
+    subject = models.TextField()
     topic_name = models.TextField()
     options = models.JSONField()
     every_minutes = models.IntegerField()
@@ -31,7 +31,7 @@ class PipelineSchedule(models.Model):
 
 
 class PipelineRun(models.Model):
-    """One run of a job. An act, a schedule or a policy adds the row, and a worker writes the progress."""
+    """One run of a job. An act, a schedule or a policy adds the row."""
 
     class State(models.TextChoices):
         WAITING = "waiting"
@@ -43,23 +43,23 @@ class PipelineRun(models.Model):
     job = models.CharField(max_length=32)
     # The topic and some options: see `Job.subject`.
     subject = models.TextField()
-    topic_name = models.TextField()  # kept after the topic is deleted
+    topic_name = models.TextField()
     options = models.JSONField()
-    # Identifies what the run writes. A run that continues another run has the same id.
+    # A run that continues another run has the same id.
     write_id = models.TextField(default="")
     pinned = models.JSONField(default=dict)  # a run that continues this run uses these values again
     state = models.CharField(max_length=16, choices=State)
-    stages = models.JSONField(default=list)  # each stage has name, done, of and began_ms
+    stages = models.JSONField(default=list)  # objects with `name`, `done`, `of` and `began_ms`
     result = models.JSONField(null=True)
     error = models.TextField(default="")
-    log = models.TextField(default="")  # last output of Spark and the job
-    worker = models.TextField(default="")  # host and process
+    log = models.TextField(default="")
+    worker = models.TextField(default="")
     who = models.TextField()
     reason = models.TextField(default="")
     # No foreign keys, because a run outlives its act and its schedule.
     act_id = models.BigIntegerField(null=True, unique=True)
     schedule_id = models.BigIntegerField(null=True)
-    resumes_id = models.BigIntegerField(null=True)  # the run that this run continues
+    resumes_id = models.BigIntegerField(null=True)
     cancelled_by = models.TextField(default="")
     created_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True)
@@ -85,24 +85,24 @@ class InsightHour(models.Model):
 
     pk = models.CompositePrimaryKey("topic_id", "hour_ms")
     topic_id = models.BigIntegerField()  # the row of a partitioned topic covers all partitions
-    hour_ms = models.BigIntegerField()  # when the hour begins
+    hour_ms = models.BigIntegerField()
     messages = models.BigIntegerField()
     size_bytes = models.BigIntegerField()  # uncompressed size of the payloads
     size_p50 = models.BigIntegerField(null=True)
     size_p95 = models.BigIntegerField(null=True)
     size_p99 = models.BigIntegerField(null=True)
     size_most = models.BigIntegerField(null=True)
-    delay_p50_ms = models.BigIntegerField(null=True)  # publish time to append time, measured by two clocks
+    delay_p50_ms = models.BigIntegerField(null=True)  # time from publish to append, measured by two clocks
     delay_p95_ms = models.BigIntegerField(null=True)
     delay_p99_ms = models.BigIntegerField(null=True)
     keyed_messages = models.BigIntegerField()
-    keys = models.BigIntegerField()  # approximate number of different keys
-    top_keys = models.JSONField()  # at most 10 objects with key, messages and bytes
-    # Dead letters by origin. At most 10 objects with topic, subscription and messages.
+    keys = models.BigIntegerField()  # approximate
+    top_keys = models.JSONField()  # at most 10 objects with `key`, `messages` and `bytes`
+    # Dead letters by origin. At most 10 objects with `topic`, `subscription` and `messages`.
     letters = models.JSONField()
-    # Objects with name, acked, redelivered, out, ack_p50_ms, ack_p95_ms and ack_p99_ms.
+    # Objects with `name`, `acked`, `redelivered`, `out`, `ack_p50_ms`, `ack_p95_ms` and `ack_p99_ms`.
     subscriptions = models.JSONField()
-    # Messages delivered often and not acked, as objects with subscription, id and count.
+    # Messages delivered often and not acked, as objects with `subscription`, `id` and `count`.
     poison = models.JSONField()
     computed_at = models.DateTimeField()
 

@@ -10,7 +10,7 @@ __all__ = ["BrokerProcess", "Heartbeat"]
 class BrokerProcess(models.Model):
     """The process that has the broker lock, or had it last."""
 
-    id = models.SmallIntegerField(primary_key=True)  # always 1, because a database has one broker
+    id = models.SmallIntegerField(primary_key=True)  # always 1: a database has one broker
     host = models.TextField()
     pid = models.IntegerField()
     started_at = models.DateTimeField()

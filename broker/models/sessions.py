@@ -17,13 +17,13 @@ _SORTED_BY = 200
 class ProducerSession(models.Model):
     """A connected producer."""
 
-    key = models.BigIntegerField(primary_key=True)  # number that the broker assigned
+    key = models.BigIntegerField(primary_key=True)
     owner_epoch = models.BigIntegerField()
     topic_id = models.BigIntegerField(db_index=True)
     name = models.TextField()
     address = models.TextField()
     client_version = models.TextField()
-    face = models.CharField(max_length=32)  # see `ClientIdentity.face`
+    face = models.CharField(max_length=32)
     connected_ms = models.BigIntegerField()
     messages_in = models.BigIntegerField()
     bytes_in = models.BigIntegerField()
@@ -31,13 +31,13 @@ class ProducerSession(models.Model):
     message_rate_in = models.FloatField(db_default=0.0)
     byte_rate_in = models.FloatField(db_default=0.0)
     last_sequence_id = models.BigIntegerField()
-    last_send_ms = models.BigIntegerField()  # 0 = never
+    last_send_ms = models.BigIntegerField()
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # the client's properties, shortened for pages
-    # Version of Pulsar's binary protocol, or 21 for clients that use another protocol.
+    properties = models.JSONField(default=dict)  # shortened for pages
+    # Version of Pulsar's binary protocol. 21 if the client uses another protocol.
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
-    deduplicated = models.BooleanField(db_default=False)  # the broker drops repeated messages
+    deduplicated = models.BooleanField(db_default=False)
     last_error = models.TextField(db_default="")
 
     class Meta:
@@ -61,7 +61,7 @@ class ProducerSession(models.Model):
 class ConsumerSession(models.Model):
     """A connected consumer."""
 
-    key = models.BigIntegerField(primary_key=True)  # number that the broker assigned
+    key = models.BigIntegerField(primary_key=True)
     owner_epoch = models.BigIntegerField()
     topic_id = models.BigIntegerField(db_index=True)
     subscription_id = models.BigIntegerField(null=True, db_index=True)  # NULL = not durable
@@ -70,7 +70,7 @@ class ConsumerSession(models.Model):
     name = models.TextField()
     address = models.TextField()
     client_version = models.TextField()
-    face = models.CharField(max_length=32)  # see `ClientIdentity.face`
+    face = models.CharField(max_length=32)
     priority = models.IntegerField()
     connected_ms = models.BigIntegerField()
     permits = models.BigIntegerField()
@@ -85,15 +85,15 @@ class ConsumerSession(models.Model):
     message_rate_out = models.FloatField(db_default=0.0)
     message_rate_acked = models.FloatField(db_default=0.0)
     message_rate_redelivered = models.FloatField(db_default=0.0)
-    last_flow_ms = models.BigIntegerField()  # 0 = never
-    last_delivery_ms = models.BigIntegerField()  # 0 = never
-    last_ack_ms = models.BigIntegerField()  # 0 = never
+    last_flow_ms = models.BigIntegerField()
+    last_delivery_ms = models.BigIntegerField()
+    last_ack_ms = models.BigIntegerField()
     # When the oldest unacked message was delivered. Exclusive and Failover store the time of the latest delivery.
     # 0 = no unacked message, or unknown.
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # the client's properties, shortened for pages
-    # Version of Pulsar's binary protocol, or 21 for clients that use another protocol.
+    properties = models.JSONField(default=dict)  # shortened for pages
+    # Version of Pulsar's binary protocol. 21 if the client uses another protocol.
     protocol_version = models.IntegerField(db_default=21)
 
     class Meta:
@@ -114,7 +114,7 @@ class ParkedPulls(models.Model):
 
     topic_id = models.BigIntegerField(primary_key=True)
     pulls = models.IntegerField()
-    # The 50 oldest pulls, with offset, parked_ms, due_ms, is_filtered and address.
+    # The 50 oldest pulls, with `offset`, `parked_ms`, `due_ms`, `is_filtered` and `address`.
     oldest = models.JSONField()
     updated_ms = models.BigIntegerField()
 

@@ -16,7 +16,7 @@ class Subscription(models.Model):
     name = models.TextField()
     type = models.CharField(max_length=16)  # type of the consumers that were connected last
     properties = models.JSONField(default=dict)
-    paused = models.BooleanField(db_default=False)  # an operator stopped the dispatch, but acks continue
+    paused = models.BooleanField(db_default=False)  # an operator stopped the dispatch
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -68,8 +68,8 @@ class PendingAck(models.Model):
     """A run of entries that were delivered together and are not acked yet.
 
     Exclusive and Failover record no single entries. Their rows cover the entries after mark-delete, up to
-    the last entry read. The first row counts all unacked messages. The table is UNLOGGED, because no new owner reads
-    the table.
+    the last entry read. The first row counts all unacked messages. The table is UNLOGGED, because no new owner
+    reads the rows.
     """
 
     delivery_id = models.BigIntegerField(primary_key=True)

@@ -1,4 +1,4 @@
-"""`manage.py createtopic` creates a topic."""
+"""`manage.py createtopic` creates a topic, and its tenant and namespace if necessary."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from broker.storage.topics import topics as store
 
 
 class Command(BaseCommand):
-    """Creates the topic, and its tenant and namespace if necessary."""
-
     help = "Create a topic. With --partitions N it is partitioned; updatepartitions adds more later."
     requires_system_checks = ()  # the checks would slow down every call
 

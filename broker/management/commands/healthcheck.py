@@ -18,10 +18,7 @@ _LEAST_AGE_S = 15.0
 
 
 class Command(BaseCommand):
-    """Checks processes of Vela.
-
-    Broker and console are healthy if /readyz says so. Beat and worker are healthy after a recent tick.
-    """
+    """Broker and console must be ready. Beat and worker must have had a recent tick."""
 
     help = "Check one role, or all of them: broker, console, worker, beat."
     requires_system_checks = []  # noqa: RUF012 - Django's own type

@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    """Runs the broker. If the broker cannot start, the exit code says why.
+    """Runs the broker.
 
-    The code is 78 if a setting cannot be used or another version of Vela migrated the database. The code is 75 if
-    another broker has the lock, and otherwise 1.
+    Exits with 78 if a setting cannot be used or another version of Vela migrated the database. Exits with 75 if another
+    broker has the lock, and otherwise with 1.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."

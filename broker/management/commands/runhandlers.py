@@ -15,10 +15,7 @@ from broker.handlers.worker import client_of, run_handlers
 
 
 class Command(BaseCommand):
-    """Runs handlers.
-
-    Exits with 78 if a setting is invalid. Exits with 1 if a given name is unknown or the project has no handlers.
-    """
+    """Exits with 78 if a setting is invalid, and with 1 if a name is unknown or no handler exists."""
 
     help = (
         "Run the functions marked with broker.handlers.handler in the handlers module of each installed app."

@@ -20,7 +20,7 @@ from broker.topics.policies import Holder, PolicyDocuments, PolicyState
 
 
 class Command(BaseCommand):
-    """Shows policies. The command needs no running broker."""
+    """Needs no running broker."""
 
     help = "Show the policies in force on a namespace or a topic."
     requires_system_checks = ()  # the checks would slow down every call
