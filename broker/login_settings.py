@@ -1,4 +1,4 @@
-"""The settings for logging in to the console. They are part of BrokerSettings, so embedding projects have them too."""
+"""Settings for logging in to the console."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ROLES: Final = ("viewer", "reader", "operator", "admin")
 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PATTERN: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
-# If a group's name contains this, a semicolon between two entries is missing.
+# If a group's name contains this pattern, a semicolon between two entries is missing.
 _ENTRY: Final = re.compile(rf"=(?:{'|'.join(ROLES)}):")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRole:
-    """A role in this console for the members of a group at the login server."""
+    """A console role for the members of a group at the login server."""
 
     group: str
     role: str  # one of ROLES
@@ -33,15 +33,15 @@ class GroupRole:
 
 
 def is_role_pattern(text: str) -> bool:
-    """Return whether roles can be granted on this pattern: `*`, `tenant/*` or `tenant/namespace`."""
+    """Return whether a text is `*`, `tenant/*` or `tenant/namespace`."""
     return _PATTERN.fullmatch(text) is not None
 
 
 def issuer_url(url: str) -> str:
     """Check and return the URL of an OpenID Connect server.
 
-    Raises ValueError for a URL that cannot be read, lacks a host, has a query or a fragment, or is neither https nor
-    http to this machine.
+    The URL must be https, or http to this machine. Raises ValueError if the URL cannot be read, has no host, or has a
+    query or a fragment.
     """
     try:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""One topic's log in its owner's memory: its epoch, its ledgers, its waiting sends and the next ids."""
+"""One topic's log in the memory of the process that owns the topic."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ __all__ = ["AppendBatch", "LogListener", "Send", "TopicLog"]
 
 logger = logging.getLogger(__name__)
 
-_new: Final = tuple.__new__  # saves 0.2 µs over the named tuple's own constructor
+# The named tuple's own constructor is 0.2 µs slower.
+_new: Final = tuple.__new__
 
-Send = tuple[Any, "SendRequest"]  # the producer, which the log only passes back, and its request
+Send = tuple[Any, "SendRequest"]
 
 
 @dataclass(slots=True)
@@ -38,17 +39,18 @@ class AppendBatch:
 
     sends: list[Send] = field(default_factory=list)
     entries: list[StoredEntry] = field(default_factory=list)
-    delayed: list[StoredEntry] = field(default_factory=list)  # the entries that are not due yet
-    outbox_ids: list[int] = field(default_factory=list)  # the outbox rows that became entries
+    delayed: list[StoredEntry] = field(default_factory=list)
+    outbox_ids: list[int] = field(default_factory=list)
     size_bytes: int = 0
-    # Monotonic time when its first send was queued, or when the previous batch was taken.
+    # Monotonic time when the batch's first send was queued, or when the previous batch was taken.
     since_s: float = 0.0
-    # The next batch can be copied too, because the server has locked the owner's row and copies this batch's rows.
+    # True once the server has locked the owner's row. The next batch can then be copied.
     can_be_followed: bool = False
-    turn: asyncio.Future[bool] | None = None  # whether a batch that follows another one may commit
+    # Set only for a batch that follows another batch. The result tells whether the batch may commit.
+    turn: asyncio.Future[bool] | None = None
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
-        """Return each producer's receipts in the order of its sends, and their totals as [messages, bytes]."""
+        """Return each producer's receipts in send order, and their totals as [messages, bytes]."""
         found: dict[Any, tuple[list[Receipt], list[int]]] = {}
         for (producer, request), entry in zip(self.sends, self.entries, strict=True):
             share = found.get(producer)
@@ -66,23 +68,20 @@ class AppendBatch:
 
 
 class LogListener(Protocol):
-    """The interface through which a log tells its topic which sends are stored or refused, and that it has closed."""
+    """The methods that a log calls on its topic."""
 
     def stored(self, batch: AppendBatch) -> None:
-        """Give receipts in the order of the sends and deliver the entries, because the batch is durable."""
+        """Give receipts in send order and deliver the entries. The batch is durable."""
 
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
-        """Refuse these sends: they are not stored, and the log does not try again."""
+        """Refuse these sends. None of them is stored."""
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close every client, because the log is closed permanently. `error` is None unless the log was fenced."""
+        """Close every client, because the log is closed. `error` is None unless the log was fenced."""
 
 
 class TopicLog:
-    """Ownership, ids, totals and the queue of sends of one topic. Used by the event loop only.
-
-    This process owns the topic under `owner_epoch` until `fence` or `close`. Only `Epochs` changes the epoch.
-    """
+    """The log of one topic. Only the event loop uses the log. Only `Epochs` changes `owner_epoch`."""
 
     listener: LogListener
 
@@ -102,34 +101,34 @@ class TopicLog:
         self.topic_id = topic_id
         self.owner_epoch = owner_epoch
         self.is_open = True
-        self.is_fenced = False  # whether `fence` closed the log
-        self.is_queued = False  # waits for a lane of the writer
-        self.is_taken = False  # a lane of the writer connects or opens a ledger for it
+        self.is_fenced = False
+        self.is_queued = False  # the log waits in the writer's queue
+        self.is_taken = False  # the writer connects or opens a ledger for the log
         self.ledgers = ledgers
-        self.segments = segments  # ledger → segment, for ledgers in PostgreSQL
-        self.files = files  # offloaded ledger → its file's name
+        self.segments = segments  # segment ids by ledger id, for ledgers in PostgreSQL
+        self.files = files  # file names by ledger id, for offloaded ledgers
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
         self.queue: deque[Send] = deque()
         self.queued_bytes = 0
-        self.queued_since_s = 0.0  # monotonic time; valid while the queue is not empty
+        self.queued_since_s = 0.0  # valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
-        # Copied while the batch in flight commits, and committed after it.
+        # This batch is copied while `in_flight` commits, and commits afterwards.
         self.following: AppendBatch | None = None
-        self.is_paused = False  # queued sends wait: see log/append_pause.py
-        self.trimmed_through = 0  # ledgers up to this one still have rows to remove from PostgreSQL; 0 = none
+        self.is_paused = False
+        # Trimmed ledgers up to this id still have rows in PostgreSQL. 0 = none.
+        self.trimmed_through = 0
         self._cache = cache
-        self.policy = policy  # decides when the open ledger is full
+        self.policy = policy
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
 
     def __repr__(self) -> str:
         return f"the log of {self.name}"
 
     def fence(self, reason: str) -> None:
-        """Store and send nothing more, and close all clients, so that they connect again. Safe to repeat.
+        """Close the log after a fault. Safe to repeat.
 
-        Called if another broker may own the topic, or if memory may differ from what is stored. The next request for
-        the topic loads it again.
+        Call this if another broker may own the topic, or if memory may differ from what is stored.
         """
         if self.is_open:
             logger.warning("%s is closed: %s", self.name, reason, extra={"topic": str(self.name)})
@@ -137,10 +136,7 @@ class TopicLog:
             self._give_up(TopicFenced(f"{self.name}: {reason}; connect again"))
 
     def close(self) -> None:
-        """Close the log without a fault, for example because the broker stops. Safe to repeat.
-
-        Sends that wait or are in flight get no receipt: their clients connect again and send them again.
-        """
+        """Close the log without a fault. Sends that wait or are in flight get no receipt. Safe to repeat."""
         if self.is_open:
             self._give_up(None)
 
@@ -151,7 +147,7 @@ class TopicLog:
         self.listener.given_up(error)
 
     def refuse(self, error: BrokerError) -> None:
-        """Refuse the sends that wait or are in flight. Call this only if they are known not to be stored."""
+        """Refuse the sends that have no answer yet. Call this only if none of these sends is stored."""
         sends = self.unanswered()
         self._call_off()
         self.in_flight = None
@@ -159,7 +155,7 @@ class TopicLog:
         self.listener.refused(sends, error)
 
     def unanswered(self) -> list[Send]:
-        """Return the sends that are in flight or wait, in order."""
+        """Return the sends that have no answer yet, oldest first."""
         batches = [batch.sends for batch in (self.in_flight, self.following) if batch is not None]
         return [send for sends in (*batches, self.queue) for send in sends]
 
@@ -176,12 +172,12 @@ class TopicLog:
 
     @property
     def open_segment_id(self) -> int | None:
-        """The segment of the open ledger; None if no ledger is open."""
+        """The segment of the open ledger, or None if no ledger is open."""
         ledger = self.ledgers.open_ledger()
         return None if ledger is None else self.segments[ledger.ledger_id]
 
     def needs_ledger(self, now_ms: int, segment_id: int) -> bool:
-        """Return whether an append to this segment needs a new ledger: none is open in the segment, or it is full."""
+        """Return whether an append to this segment needs a new ledger."""
         ledger = self.ledgers.open_ledger()
         if ledger is None:
             return True
@@ -190,9 +186,8 @@ class TopicLog:
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Give the next sends their positions and return them as a batch.
 
-        If no batch is in flight, the new batch now is. Otherwise it follows the batch in flight: it gets the next ids,
-        and may commit only after its `turn` is true. The log keeps a batch until `committed`, `give_back` or `refuse`.
-        The last entry may exceed `max_bytes`. Raises ValueError if no ledger is open or a batch follows already.
+        If a batch is in flight, the new batch follows that batch, and may commit only after `turn` is true. The last
+        entry may exceed `max_bytes`. Raises ValueError if no ledger is open or a batch follows already.
         """
         ledger = self.ledgers.open_ledger()
         if ledger is None or self.following is not None:
@@ -201,7 +196,7 @@ class TopicLog:
         entry_id = ledger.entries
         messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
         batch = AppendBatch(since_s=self.queued_since_s)
-        # Keep the batch before the first send leaves the queue, so that a fault in between loses no send.
+        # Keep the batch before the first send leaves the queue, so that an exception loses no send.
         if self.in_flight is None:
             self.in_flight = batch
         else:
@@ -219,7 +214,8 @@ class TopicLog:
             messages += count
             size_bytes += len(data)
             batch.size_bytes += len(data)
-            is_delayed = deliver_at_ms > now_ms  # not append_ms, which stands still if the clock was set back
+            # Compare with `now_ms`, because `append_ms` stands still after the clock was set back.
+            is_delayed = deliver_at_ms > now_ms
             if is_delayed:
                 flags |= FLAG_DELAYED
             entry = _new(
@@ -244,18 +240,15 @@ class TopicLog:
                 batch.outbox_ids.append(outbox_id)
             entry_id += 1
         self.queued_bytes -= batch.size_bytes
-        self.queued_since_s = time.monotonic()  # applies to the sends that stay in the queue
+        self.queued_since_s = time.monotonic()
         return batch
 
     def committed(self, batch: AppendBatch) -> None:
-        """Add a durable batch to the log, so that it can be delivered.
-
-        If a batch follows, it is in flight now. If it waited too long, its sends return to the queue instead.
-        """
+        """Add a durable batch to the log, and let the following batch commit."""
         self.in_flight = None
         following, self.following = self.following, None
         if following is not None and following.turn is not None:
-            if following.turn.done():  # it waited too long, and its transaction is being rolled back
+            if following.turn.done():  # the batch waited too long, and its transaction is being rolled back
                 self._requeue(following)
             else:
                 self.in_flight = following
@@ -279,7 +272,7 @@ class TopicLog:
         self._cache.add(self.cached, entries)
 
     def give_back(self, batch: AppendBatch) -> None:
-        """Return the sends of an unstored batch to the queue, and those of the batch that follows it."""
+        """Return the sends of an unstored batch and of its following batch to the queue."""
         following = self._call_off()
         if following is not None:
             self._requeue(following)
@@ -288,7 +281,7 @@ class TopicLog:
             self._requeue(batch)
 
     def take_back_following(self) -> None:
-        """Return the sends of the following batch to the queue. That batch does not commit."""
+        """Return the sends of the following batch to the queue."""
         if self.following is not None:
             self.give_back(self.following)
 
@@ -298,7 +291,6 @@ class TopicLog:
         self.queued_since_s = batch.since_s
 
     def _call_off(self) -> AppendBatch | None:
-        """Tell the batch that follows that it may not commit, and return it; None if no batch follows."""
         batch, self.following = self.following, None
         if batch is not None and batch.turn is not None and not batch.turn.done():
             batch.turn.set_result(False)
@@ -309,7 +301,7 @@ class TopicLog:
         self.queued_bytes = 0
 
     def remember(self, entries: list[StoredEntry]) -> None:
-        """Put entries into the cache and the index after they were read from PostgreSQL or a file."""
+        """Put entries that were read from storage into the cache and the index."""
         if not entries:
             return
         self._cache.add(self.cached, entries)
@@ -320,10 +312,7 @@ class TopicLog:
                 start = at
 
     def _record(self, run: list[StoredEntry]) -> None:
-        """Record the cumulative counts of consecutive entries and of the entry before them.
-
-        To get the first entry's own counts, the index subtracts the counts of the entry before it.
-        """
+        """Record the counts of these entries. The index also needs the counts of the entry before the first."""
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]
         size_bytes = [entry.cumulative_bytes for entry in run]
@@ -333,12 +322,12 @@ class TopicLog:
         self.index.record(first.ledger_id, max(0, first.entry_id - 1), messages, size_bytes)
 
     def cached_entry(self, position: Position) -> StoredEntry | None:
-        """Return one entry if it is in memory, else None."""
+        """Return an entry, or None if it is not in memory."""
         ledger = self.cached.get(position.ledger_id)
         return None if ledger is None else ledger.get(position.entry_id)
 
     def forget(self, count: int) -> list[LedgerInfo]:
-        """Forget the oldest `count` ledgers, which are trimmed: they are not read or counted as stored any more."""
+        """Remove the oldest `count` ledgers, which are trimmed, and return them."""
         dropped = self.ledgers.drop_first(count)
         for info in dropped:
             self.segments.pop(info.ledger_id, None)
@@ -349,12 +338,12 @@ class TopicLog:
         return dropped
 
     def oldest_cached(self) -> Position | None:
-        """Return roughly the oldest entry in memory: the first one cached of the oldest cached ledger; None if none."""
+        """Return a position near the oldest cached entry, or None if no entry is cached."""
         ledger_id = min((each for each, entries in self.cached.items() if entries), default=None)
         return None if ledger_id is None else Position(ledger_id, next(iter(self.cached[ledger_id])))
 
     def offloaded(self, ledger_id: int, name: str) -> None:
-        """From now on, read a sealed ledger from its file. No effect if the ledger was trimmed meanwhile."""
+        """Read a sealed ledger from its file from now on. No effect if the ledger was trimmed meanwhile."""
         if self.segments.pop(ledger_id, None) is not None:
             self.files[ledger_id] = name
 

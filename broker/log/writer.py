@@ -1,14 +1,13 @@
-"""Group commit: one statement stores the ready sends of many topics. Receipts follow after COMMIT, in send order.
+"""Group commit: one statement stores the sends of many topics. Receipts follow in send order after COMMIT.
 
-While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once, without waiting for a
-timer. At most one commit is in flight per topic, so receipts cannot overtake each other. A lane is one connection to
-PostgreSQL. With two lanes, PostgreSQL syncs one commit while it executes the next statement. A third lane follows a
-busy topic: it copies the topic's next rows during a commit, and commits them afterwards. Without this lane, PostgreSQL
-would be idle while it syncs and answers the commits of a single busy topic.
+While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once. At most one commit is
+in flight per topic, so receipts cannot overtake each other.
 
-After any failure, each open log has no batch in flight. If the writer does not know whether a commit succeeded, it
-advances the owner epochs of the logs, so that the old statement can change nothing more, and reads what was stored. If
-sends cannot be stored, the writer refuses them, and their producers are closed so that the clients send again.
+A lane is one connection to PostgreSQL. With two lanes, PostgreSQL syncs one commit while it executes the next
+statement. A third lane copies the next rows of a busy topic during a commit, and commits these rows afterwards.
+
+If the outcome of a commit is unknown, the writer advances the owner epochs of the logs. After that, the old statement
+has no further effect, and the writer reads what was stored. After any failure, no open log has a batch in flight.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ __all__ = ["Writer"]
 
 logger = logging.getLogger(__name__)
 
-MAX_ROLLS = 1000  # one statement opens the next ledgers of at most this many topics
+MAX_ROLLS = 1000  # number of topics whose ledgers one statement opens
 
 
 class Writer:
-    """Stores the queued sends of all topics. `submit` never waits."""
+    """Stores the queued sends of all topics."""
 
     def __init__(
         self, conninfo: str, *, clock: Clock, segments: Segments, epochs: Epochs, pool: ConnectionPool
@@ -60,7 +59,7 @@ class Writer:
         self.unknown_outcomes = 0
 
     def start(self) -> None:
-        """Start the lanes; each opens its connection when it first has something to store."""
+        """Start the lanes."""
         self._lanes.start()
 
     async def drain(self) -> None:
@@ -72,11 +71,10 @@ class Writer:
         await self._lanes.stop()
 
     def submit(self, log: TopicLog) -> None:
-        """Queue a log that has sends waiting. Safe to repeat: see `Lanes.submit`."""
+        """Queue a log that has sends waiting. Safe to repeat."""
         self._lanes.submit(log)
 
     async def _round(self, lane: Lane) -> None:
-        """Gather the batches of one statement, store them, and answer producers. Settle every log, whatever fails."""
         log = self._ready.next()
         if not log.is_open or not log.has_sends():
             return
@@ -87,37 +85,36 @@ class Writer:
             if log.needs_ledger(now_ms, self._segments.open_id):
                 full = self._ready.take_full(self._segments.open_id, now_ms, most=MAX_ROLLS - 1)
                 await self._roll([log, *full], now_ms)
-        except Exception as error:  # safe to refuse the sends: no append has begun
+        except Exception as error:  # no append has begun, so the sends can be refused
             self._refuse(log, error)
             return
         finally:
             log.is_taken = False
         if not log.is_open or not log.has_sends():
-            return  # the log was closed, paused or emptied while the lane connected or opened the ledger
+            return  # the log was closed, paused or emptied during the wait
         if log.needs_ledger(now_ms, self._segments.open_id):
-            self.submit(log)  # its sends were refused and new sends came, or the segment was closed
+            self.submit(log)  # new sends came after a refusal, or the segment was closed
             return
         await self._store_or_fence(lane, self._gather(log, now_ms))
 
     async def _follow(self, lane: Lane, log: TopicLog) -> None:
-        """Copy the next batch of a log while the one in flight commits, and commit it afterwards."""
         await lane.connected()
         batch = self._take_following(log)
         if batch is None or batch.turn is None:
             return
         batch.turn.add_done_callback(lambda turn: self._lanes.turn_came(lane) if turn.result() else None)
         await self._store_or_fence(lane, {log: batch})
-        if log.following is batch:  # it failed before its turn, and is not stored
+        if log.following is batch:  # the batch failed before its turn, and is not stored
             self._wait_for_commit(log)
 
     def _wait_for_commit(self, log: TopicLog) -> None:
-        """Take back the following batch. Copy no further batch until the batch in flight is committed."""
+        """Copy no further batch until the batch in flight is committed."""
         log.take_back_following()
         if log.in_flight is not None:
             log.in_flight.can_be_followed = False
 
     async def _roll(self, logs: list[TopicLog], now_ms: int) -> None:
-        """Open new ledgers for these topics. A failure affects only the topic that causes it."""
+        """A failure affects only the topic that causes it."""
         segment_id = self._segments.open_id
         for log in logs:
             log.is_taken = True
@@ -138,7 +135,6 @@ class Writer:
                 self._resubmit(log)
 
     def _gather(self, first: TopicLog, now_ms: int) -> dict[TopicLog, AppendBatch]:
-        """Take batches from `first` and from topics ready for the same segment, up to one statement's size."""
         segment_id = first.open_segment_id or self._segments.open_id
         batches: dict[TopicLog, AppendBatch] = {}
         entries = size_bytes = 0
@@ -170,7 +166,6 @@ class Writer:
             return None
 
     def _take_following(self, log: TopicLog) -> AppendBatch | None:
-        """Take the next batch of a log that has one in flight, or return None if it cannot be copied now."""
         before, now_ms, now_s = log.in_flight, self._clock.now_ms(), time.monotonic()
         if (
             before is None
@@ -205,9 +200,9 @@ class Writer:
                 each.fence("an internal error left the outcome of an append unknown; see the broker's log")
 
     async def _store(self, lane: Lane, batches: dict[TopicLog, AppendBatch]) -> None:
-        """Store these batches and settle each one: committed, refused, queued again, or its log fenced.
+        """Store these batches. Afterwards, each batch is committed, refused or queued again, or its log is fenced.
 
-        A batch that follows another and fails before its turn is not stored; `_follow` then takes it back.
+        `_follow` takes back a following batch that fails before its turn.
         """
         if not batches:
             return
@@ -277,7 +272,7 @@ class Writer:
             log.committed(batch)
             log.listener.stored(batch)
         except Exception:
-            # Memory may be half changed, and some receipts missing: the topic is loaded again from the database.
+            # Memory may be half changed, and some receipts may be missing. After the fence, the topic is loaded again.
             logger.exception("%s: answering a commit failed", log.name, extra={"topic": str(log.name)})
             log.fence("answering a commit failed inside the broker; see the broker's log")
         self._resubmit(log)
@@ -289,7 +284,7 @@ class Writer:
     async def _store_one_by_one(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
-        """Refuse the batch if there is only one. Store several one by one, so that a failure affects only its topic."""
+        """Store batches one by one, so that a failure affects only its topic."""
         if len(batches) == 1:
             self._refuse(next(iter(batches)), error)
             return
@@ -310,10 +305,9 @@ class Writer:
     async def _not_stored(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch]
     ) -> dict[TopicLog, AppendBatch]:
-        """Settle the batches that a statement of unknown outcome stored, and return those that it did not store.
+        """Find out what a statement of unknown outcome stored. Return the batches that are not stored.
 
-        Advances the epochs first. This waits until the old statement has ended; after that, its outcome cannot change.
-        Fences a log if another broker took it, or if the outcome stays unknown.
+        Advancing the epochs waits until the old statement has ended. After that, the outcome cannot change.
         """
         self.unknown_outcomes += 1
         await lane.close()
@@ -342,10 +336,7 @@ class Writer:
         return missing
 
     async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
-        """Return whether a batch of unknown outcome is in the log.
-
-        Call this only after the epoch was advanced: before that, the answer can still change.
-        """
+        """Return whether a batch is stored. Before the epoch is advanced, the answer can still change."""
         last = batch.entries[-1]
         stored = await repeat_until_done(
             self._pool,
@@ -356,5 +347,4 @@ class Writer:
 
 
 def _in_flight(batches: dict[TopicLog, AppendBatch]) -> dict[TopicLog, AppendBatch]:
-    """Return the batches that are still in flight, without those of logs that are closed or have a newer one."""
     return {log: batch for log, batch in batches.items() if log.is_open and log.in_flight is batch}

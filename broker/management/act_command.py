@@ -1,4 +1,4 @@
-"""The common part of the commands that apply an act: plan, show the plan, ask, apply, and say how to undo."""
+"""The common part of the commands that apply an act."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ __all__ = ["ActCommand"]
 
 
 class ActCommand(BaseCommand):
-    """Plans and applies an act, and prints the receipt.
+    """The base class of commands that plan and apply an act."""
 
-    Exits with 1 if the act is refused, fails or expires, if no broker answers, or if the command cannot ask.
-    """
-
-    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
+    requires_system_checks = ()  # the checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
@@ -36,7 +33,7 @@ class ActCommand(BaseCommand):
         self.add_consent(parser)
 
     def add_consent(self, parser: CommandParser) -> None:
-        """Add the options that all these commands have."""
+        """Add the options for consent, such as --yes and --dry-run."""
         parser.add_argument("--yes", action="store_true", help="apply without asking")
         parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
         parser.add_argument("--reason", default="", help="a reason for the act log")
@@ -48,7 +45,7 @@ class ActCommand(BaseCommand):
         )
 
     def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:
-        """Plan an act of this kind on a subscription, and apply it as `plan_and_apply` does."""
+        """Plan and apply an act of this kind on a subscription."""
         self.plan_and_apply(
             lambda: acts.plan(
                 kind,
@@ -65,9 +62,9 @@ class ActCommand(BaseCommand):
         )
 
     def plan_and_apply(self, plan: Callable[[], acts.ActView], options: Mapping[str, Any]) -> None:
-        """Show the act that `plan` returns, and apply it unless --dry-run is given or the user says no.
+        """Show the act that `plan` returns, and apply the act if the user agrees.
 
-        Raises CommandError if the act is refused, fails or expires, if no broker answers, or if the command cannot ask.
+        Raises CommandError if the act cannot be planned or applied, or if the command cannot ask.
         """
         try:
             act = _answered(plan())

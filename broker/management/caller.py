@@ -1,4 +1,4 @@
-"""Who runs a command of `manage.py`, for the act log."""
+"""The user who runs a command of `manage.py`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["caller"]
 
 
 def caller() -> str:
-    """Return the user's name in the operating system, or `uid` and a number if there is none, as in some containers."""
+    """Return the name of the operating system's user, or `uid` and a number if there is no name."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # KeyError before Python 3.13
+    except (KeyError, OSError):  # Python before 3.13 raises KeyError
         return f"uid {os.geteuid()}"

@@ -13,17 +13,17 @@ __all__ = ["TopicActCommand", "is_namespace"]
 
 
 def is_namespace(text: str) -> bool:
-    """Return whether a name is `tenant/namespace`. A topic's name has no slash, two slashes, or a domain in front."""
+    """Return whether a name is `tenant/namespace`. The name of a topic never has exactly one slash."""
     return text.count("/") == 1
 
 
 class TopicActCommand(ActCommand):
-    """Plans and applies an act on a topic or namespace, without a subscription."""
+    """The base class of commands that act on a topic or a namespace."""
 
     def run_on(
         self, name: str, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]
     ) -> None:
-        """Plan an act of this kind on `tenant/namespace` or a topic, and apply it as `plan_and_apply` does."""
+        """Plan and apply an act of this kind on a topic or on `tenant/namespace`."""
         self.plan_and_apply(
             lambda: acts.plan(
                 kind,

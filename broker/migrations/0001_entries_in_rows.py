@@ -1,11 +1,6 @@
 """Create the tables of the models, and everything that models cannot describe.
 
-Those are functions, triggers, UNLOGGED tables, views and a first segment.
-
-In earlier checkouts the first migration had a name that this version does not know. Vela refuses the databases of those
-checkouts, and the error names that migration.
-
-This file has over 400 lines, because a migration that databases have applied is never split.
+Never split this migration, because databases have applied it.
 """
 
 import django.contrib.postgres.fields

@@ -1,4 +1,4 @@
-"""Show the properties of schemas to readers of the database: without them, nobody can use a KeyValue schema."""
+"""Show the properties of schemas to readers of the database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from broker.storage.queries import script
 
 
 class Migration(migrations.Migration):
-    """Replace the view `vela_read_v1.schemas`. Roles keep their right to read it."""
+    """Replace a view. Roles keep their right to read the view."""
 
     dependencies = (("broker", "0001_entries_in_rows"),)
 

@@ -1,8 +1,7 @@
-"""The broker's tables in PostgreSQL, one class for each. `Entry` is a view of the live segments' tables.
+"""The broker's tables in PostgreSQL.
 
-The broker reads and writes these tables through broker/storage/sql. Tests use the ORM, and so does the code for a few
-tables, such as those of tokens and alert rules. Code that handles messages never does. A time is either milliseconds
-since 1970, in a column `…_ms`, or a `timestamptz`.
+Code that handles messages never uses the ORM. A point in time is a `timestamptz`, or the number of
+milliseconds since 1970.
 """
 
 from __future__ import annotations

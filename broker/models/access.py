@@ -1,4 +1,4 @@
-"""Who may use the broker: granted permissions, and the tokens that Vela issued or revoked."""
+"""Granted permissions, and the tokens that Vela issued or revoked."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["AccessToken", "GrantedPermission"]
 
 
 class GrantedPermission(models.Model):
-    """One permission of one role. It applies to the last non-empty one of tenant, namespace, topic and subscription."""
+    """One permission of one role on a tenant, a namespace, a topic or a subscription."""
 
     pk = models.CompositePrimaryKey("tenant", "namespace", "topic", "subscription", "role", "permission")
     tenant = models.TextField()
-    namespace = models.TextField(db_default="")  # without its tenant
+    namespace = models.TextField(db_default="")
     topic = models.TextField(db_default="")  # full name, without a partition
-    subscription = models.TextField(db_default="")  # its name, on any topic in the namespace
+    subscription = models.TextField(db_default="")  # applies on every topic in the namespace
     role = models.TextField()
-    permission = models.CharField(max_length=16)  # a value of Permission; on a tenant, admin
+    permission = models.CharField(max_length=16)  # a tenant has only `admin`
 
     class Meta:
         db_table = "vela_permission"
@@ -28,7 +28,7 @@ class GrantedPermission(models.Model):
 class AccessToken(models.Model):
     """The record of a token. The token itself is stored nowhere."""
 
-    id = models.TextField(primary_key=True)  # the claim `jti`
+    id = models.TextField(primary_key=True)  # the token's claim `jti`
     role = models.TextField()  # "" = the token was made elsewhere, and revoked here
     created_by = models.TextField()
     created_at = models.DateTimeField()

@@ -10,7 +10,7 @@ from broker.models.topics import Topic
 
 __all__ = ["Act", "Bookmark"]
 
-# The tenant/namespace or tenant/* in `topic_name`; "" if there is none, as in "*".
+# The `tenant/namespace` or `tenant/*` in `topic_name`, or "" if the name has neither.
 _NAMESPACE = Coalesce(
     models.Func("topic_name", models.Value("^(?:[a-z-]+://)?([^/]+/[^/]+)"), function="substring"),
     models.Value(""),
@@ -18,47 +18,46 @@ _NAMESPACE = Coalesce(
 
 
 class Act(models.Model):
-    """A change by an operator, a client or a policy, with its plan and its result. The table is also the audit log."""
+    """A change by an operator, a client or a policy. The table is also the audit log."""
 
     class State(models.TextChoices):
         PLAN_REQUESTED = "plan_requested"
         PLANNED = "planned"
         APPLY_REQUESTED = "apply_requested"
-        APPLYING = "applying"  # long work in progress; a broker that starts continues it
+        APPLYING = "applying"  # long work, which a restarted broker continues
         APPLIED = "applied"
         REFUSED = "refused"
         FAILED = "failed"
         EXPIRED = "expired"
-        CLIENT = "client"  # in progress: a client's own command, an eviction, or an expiry of a subscription
+        CLIENT = "client"  # a client's command, an eviction or an expiry in progress
 
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State)
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
     subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
-    topic_name = models.TextField()  # kept after the topic is deleted
-    namespace = models.GeneratedField(  # tenant/namespace, which limits what some users see
-        expression=_NAMESPACE, output_field=models.TextField(), db_persist=True
-    )
+    topic_name = models.TextField()
+    namespace = models.GeneratedField(expression=_NAMESPACE, output_field=models.TextField(), db_persist=True)
     subscription_name = models.TextField()
     parameters = models.JSONField(default=dict)
     plan = models.JSONField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(default="")
-    error_code = models.CharField(max_length=64, db_default="")  # why it was refused, failed or expired
-    progress = models.JSONField(null=True)  # of long work; for a publish, the end of the log before the send
-    message = models.BinaryField(null=True)  # the entry that a publish stores; NULL once the act has ended
+    error_code = models.CharField(max_length=64, db_default="")
+    # A publish records the end of the log here before it sends.
+    progress = models.JSONField(null=True)
+    message = models.BinaryField(null=True)  # the entry of a publish; NULL after the end of the act
     who = models.TextField()
-    origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
+    origin = models.TextField()  # such as "command line" or "console 127.0.0.1"
     reason = models.TextField(default="")
-    cursor_version = models.BigIntegerField(null=True)  # the plan is valid only for this version
-    cursor_before = models.BinaryField(null=True)  # snapshot for undo
-    acked_since = models.BinaryField(null=True)  # acks of entries that the act passed, while it can be undone
+    cursor_version = models.BigIntegerField(null=True)
+    cursor_before = models.BinaryField(null=True)
+    acked_since = models.BinaryField(null=True)  # acks since the act, which an undo keeps
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # The act on several partitions that this act is a part of; NULL = none. The unique constraint serves as the index.
+    # The unique constraint serves as the index.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    requested_at = models.DateTimeField()  # time of the last request: for the plan, or to apply it
+    requested_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -94,13 +93,13 @@ class Act(models.Model):
 
 
 class Bookmark(models.Model):
-    """A named position in a topic, to which cursors can be reset. It pins the entries at and after this position."""
+    """A named position to which cursors can be reset. The log keeps the entries from this position on."""
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
-    until = models.DateTimeField(null=True, blank=True)  # pins entries until then; NULL = until deleted
+    until = models.DateTimeField(null=True, blank=True)  # NULL = until the bookmark is deleted
     who = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)
 

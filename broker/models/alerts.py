@@ -1,4 +1,4 @@
-"""Alert rules, the alerts that they found, and the notifications about them."""
+"""Alert rules, alerts and notifications."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ __all__ = ["AlertFiring", "AlertNotification", "AlertRule", "Measure", "Severity
 
 
 class AlertRule(models.Model):
-    """A condition, and the addresses to notify when it is met. Operators write rules in the console or by its API."""
+    """A condition, and the addresses to notify when the condition is met."""
 
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
-    threshold = models.BigIntegerField(null=True)  # in the measure's unit; NULL = the measure has no limit
-    # For dead letters: only those of the last `within_ms` count.
+    threshold = models.BigIntegerField(null=True)  # NULL = the measure has no limit
+    # The rule counts only dead letters of the last `within_ms`.
     within_ms = models.BigIntegerField(null=True)
-    # How long a value must be over the limit until the alert fires, and below it until the alert clears.
+    # How long a value must be over the limit to fire the alert, or below the limit to clear the alert.
     for_ms = models.BigIntegerField()
-    namespaces = models.TextField()  # *, tenant/* or tenant/namespace
-    topics = models.TextField(default="*")  # local names; * stands for anything
+    namespaces = models.TextField()  # `*`, `tenant/*` or `tenant/namespace`
+    topics = models.TextField(default="*")  # a pattern for local names, where `*` stands for anything
     subscriptions = models.TextField(default="*")
     severity = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Severity])
-    webhook_url = models.TextField(default="")  # may contain a secret, so no page shows all of it
+    webhook_url = models.TextField(default="")  # may contain a secret, so pages show only a part
     email = models.TextField(default="")
     silent_until = models.DateTimeField(null=True)
     who = models.TextField()
     created_at = models.DateTimeField(db_default=Now())
-    evaluated_ms = models.BigIntegerField(null=True)  # when Celery last evaluated the rule
-    notified_ms = models.BigIntegerField(null=True)  # when Celery last stored a notification
+    evaluated_ms = models.BigIntegerField(null=True)
+    notified_ms = models.BigIntegerField(null=True)
 
     class Meta:
         db_table = "vela_alert_rule"
@@ -40,13 +40,13 @@ class AlertRule(models.Model):
 
 
 class AlertFiring(models.Model):
-    """An alert that a rule raised about a subscription, a topic or the broker. It waits, fires, or has cleared."""
+    """An alert about a subscription, a topic or the broker."""
 
-    rule = models.ForeignKey(AlertRule, models.SET_NULL, null=True)  # the history outlives its rule
+    rule = models.ForeignKey(AlertRule, models.SET_NULL, null=True)
     rule_name = models.TextField()
     severity = models.CharField(max_length=16)
     measure = models.CharField(max_length=16)
-    # No foreign keys: the history outlives its subjects. 0 or NULL = none.
+    # No foreign keys, because an alert outlives its topic and subscription. 0 or NULL = none.
     topic_id = models.BigIntegerField()
     subscription_id = models.BigIntegerField()
     namespace_id = models.BigIntegerField(null=True)
@@ -57,8 +57,8 @@ class AlertFiring(models.Model):
     fired_ms = models.BigIntegerField(null=True)
     below_since_ms = models.BigIntegerField(null=True)
     cleared_ms = models.BigIntegerField(null=True)
-    is_told = models.BooleanField(default=False)  # a notification names it as firing
-    # A notification names it as cleared, or none is needed.
+    is_told = models.BooleanField(default=False)
+    # Whether a notification said that the alert cleared. True too if no notification is needed.
     is_clear_told = models.BooleanField(default=False)
 
     class Meta:
@@ -83,7 +83,7 @@ class AlertFiring(models.Model):
 
 
 class AlertNotification(models.Model):
-    """One notification to one address, stored with its text and sent later. After a crash it may be sent twice."""
+    """One notification to one address. After a crash, the notification may be sent twice."""
 
     rule = models.ForeignKey(AlertRule, models.CASCADE)
     channel = models.CharField(max_length=16, choices=[("webhook", "webhook"), ("email", "e-mail")])
@@ -92,7 +92,7 @@ class AlertNotification(models.Model):
     next_at = models.DateTimeField(null=True, db_default=Now())  # NULL = sent, or given up
     attempts = models.IntegerField(db_default=0)
     sent_at = models.DateTimeField(null=True)
-    error = models.TextField(db_default="")  # why the latest attempt failed; "" = it succeeded, or none yet
+    error = models.TextField(db_default="")
 
     class Meta:
         db_table = "vela_alert_notification"

@@ -1,4 +1,4 @@
-"""Compacted topics: how far each topic is compacted, and the entries that stayed."""
+"""The compaction of topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CompactedEntry", "Compaction", "CompactionKey", "CompactionSurvey"]
 
 
 class Compaction(models.Model):
-    """The compaction of one topic. Ledgers above its horizon are not trimmed before they are compacted."""
+    """The compaction of one topic. The log keeps ledgers above the horizon until they are compacted."""
 
     class State(models.TextChoices):
         RUNNING = "RUNNING"
@@ -19,24 +19,25 @@ class Compaction(models.Model):
         ERROR = "ERROR"
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
-    horizon_ledger = models.BigIntegerField()  # the last entry that was compacted
+    horizon_ledger = models.BigIntegerField()  # the horizon is the last compacted entry
     horizon_entry = models.BigIntegerField()  # -1 = before the ledger's first entry
-    horizon_messages = models.BigIntegerField()  # of the topic, up to the horizon
+    horizon_messages = models.BigIntegerField()
     horizon_bytes = models.BigIntegerField()
-    generation = models.BigIntegerField(default=0)  # of the entries that readers get; 0 = none yet
-    attempt = models.BigIntegerField(default=0)  # the latest run: its entries have this generation
-    state = models.CharField(max_length=16, choices=State)  # of the latest run
+    generation = models.BigIntegerField(default=0)  # readers get the entries of this generation; 0 = none yet
+    attempt = models.BigIntegerField(default=0)  # generation of the latest run
+    state = models.CharField(max_length=16, choices=State)
     last_error = models.TextField(default="")
-    kept_entries = models.BigIntegerField(default=0)  # of the generation
+    kept_entries = models.BigIntegerField(default=0)
     kept_messages = models.BigIntegerField(default=0)
     kept_bytes = models.BigIntegerField(default=0)
-    removed_messages = models.BigIntegerField(default=0)  # by the latest run that succeeded
-    duration_ms = models.BigIntegerField(default=0)  # of the latest run that succeeded
+    # Results of the latest run that succeeded.
+    removed_messages = models.BigIntegerField(default=0)
+    duration_ms = models.BigIntegerField(default=0)
     started_at = models.DateTimeField()
     succeeded_at = models.DateTimeField(null=True, blank=True)
     failed_at = models.DateTimeField(null=True, blank=True)
-    failures = models.IntegerField(default=0)  # in a row
-    retry_at = models.DateTimeField(null=True, blank=True)  # before this, the policy starts no run
+    failures = models.IntegerField(default=0)  # failed runs in a row
+    retry_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "vela_compaction"
@@ -46,14 +47,14 @@ class Compaction(models.Model):
 
 
 class CompactedEntry(models.Model):
-    """A copy of an entry, with the messages that stayed. The log may have trimmed the entry itself."""
+    """A copy of an entry, with the messages that compaction kept."""
 
     pk = models.CompositePrimaryKey("topic_id", "generation", "ledger_id", "entry_id")
     topic_id = models.BigIntegerField()
     generation = models.BigIntegerField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
-    messages = models.IntegerField()  # including removed messages, so that batch indexes do not change
+    messages = models.IntegerField()  # includes removed messages, so that batch indexes do not change
     flags = models.SmallIntegerField()
     key_hash = models.IntegerField(null=True)
     append_ms = models.BigIntegerField()
@@ -70,7 +71,7 @@ class CompactedEntry(models.Model):
 
 
 class CompactionSurvey(models.Model):
-    """The first pass of a compaction, which Spark runs. Rows of CompactionKey have the latest message of each key."""
+    """The first pass of a compaction, which finds the latest message of each key. Spark runs the pass."""
 
     class State(models.TextChoices):
         READING = "reading"
@@ -78,11 +79,11 @@ class CompactionSurvey(models.Model):
         DONE = "done"
         REFUSED = "refused"
 
-    topic_id = models.BigIntegerField()  # no foreign key: a survey outlives a deleted topic by some days
-    write_id = models.TextField()  # of the run that reads
+    topic_id = models.BigIntegerField()  # no foreign key: a survey outlives its topic
+    write_id = models.TextField()
     state = models.CharField(max_length=16, choices=State)
-    generation = models.BigIntegerField()  # of the compaction that the survey continues
-    begin_ledger = models.BigIntegerField()  # the job reads the entries after this one
+    generation = models.BigIntegerField()  # the generation that the survey continues
+    begin_ledger = models.BigIntegerField()  # the job reads the entries after this position
     begin_entry = models.BigIntegerField()
     horizon_ledger = models.BigIntegerField()  # the last entry that the job reads
     horizon_entry = models.BigIntegerField()
@@ -99,7 +100,7 @@ class CompactionSurvey(models.Model):
 
 
 class CompactionKey(models.Model):
-    """The latest message of one key. Deleted after its survey has ended."""
+    """The latest message of one key in a survey."""
 
     pk = models.CompositePrimaryKey("survey_id", "key")
     survey_id = models.BigIntegerField()
@@ -107,7 +108,7 @@ class CompactionKey(models.Model):
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
     batch_index = models.IntegerField()
-    is_deleted = models.BooleanField()  # the message is empty, which deletes the key
+    is_deleted = models.BooleanField()  # an empty message deletes its key
 
     class Meta:
         db_table = "vela_compaction_key"

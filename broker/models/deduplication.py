@@ -10,7 +10,7 @@ __all__ = ["DeduplicatedProducer", "Deduplication"]
 
 
 class Deduplication(models.Model):
-    """The position up to which a topic's deduplication rows cover its log. A new owner reads the newer entries."""
+    """The position up to which the progress is stored. A new owner reads the entries after this position."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     ledger_id = models.BigIntegerField()
@@ -24,15 +24,15 @@ class Deduplication(models.Model):
 
 
 class DeduplicatedProducer(models.Model):
-    """The progress of one producer name on a topic with deduplication."""
+    """The progress of one producer name on a topic."""
 
     pk = models.CompositePrimaryKey("topic_id", "producer_name")
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     producer_name = models.TextField()
-    sequence_id = models.BigIntegerField()  # the highest of a complete message; -1 = none
-    chunk_sequence_id = models.BigIntegerField()  # of the latest message in chunks; -1 = none
-    chunk_id = models.IntegerField()  # the last chunk of that message that is stored
-    seen_ms = models.BigIntegerField()  # about when a message of this producer was last stored
+    sequence_id = models.BigIntegerField()  # highest sequence id of a complete message; -1 = none
+    chunk_sequence_id = models.BigIntegerField()  # sequence id of the latest chunked message; -1 = none
+    chunk_id = models.IntegerField()  # last stored chunk of the latest chunked message
+    seen_ms = models.BigIntegerField()  # approximate time of the last message
 
     class Meta:
         db_table = "vela_deduplicated_producer"

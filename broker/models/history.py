@@ -1,4 +1,4 @@
-"""The history of topics and subscriptions: points, in one table for each bucket length, and delivery stories."""
+"""The history of topics and subscriptions, and the delivery stories."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ __all__ = [
 
 
 class _StatsPoint(models.Model):
-    """The activity of one topic or subscription in one bucket. No row means that nothing changed.
+    """The activity of one topic or subscription in one bucket of time. No row means that nothing changed.
 
-    The key begins with the time, so that appending, adding up and expiring points each touch one end of the index.
-    There are no foreign keys: points of deleted topics and subscriptions expire like the others.
+    The key begins with the time, so that new points and expiring points each touch one end of the index. There are no
+    foreign keys, because points outlive deleted topics.
     """
 
     pk = models.CompositePrimaryKey("at_ms", "topic_id", "subscription_id")
     at_ms = models.BigIntegerField()  # when the bucket begins
     topic_id = models.BigIntegerField()  # 0 = all topics together
-    subscription_id = models.BigIntegerField()  # 0 = the topic, with totals over its subscriptions
-    messages_in = models.BigIntegerField(null=True)  # NULL for a subscription, like bytes_in
+    subscription_id = models.BigIntegerField()  # 0 = the whole topic
+    messages_in = models.BigIntegerField(null=True)
     bytes_in = models.BigIntegerField(null=True)
     messages_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
-    # For a topic, the largest backlog of a subscription; for a partitioned topic, the sum over its partitions; for all
-    # topics, the sum over subscriptions. NULL = unknown.
-    backlog_before = models.BigIntegerField(null=True)  # at the beginning of the bucket
-    backlog = models.BigIntegerField(null=True)  # at the end of the bucket
-    backlog_most = models.BigIntegerField(null=True)  # the largest seen in the bucket, including both ends
-    stored_bytes = models.BigIntegerField(null=True)  # at the end; NULL for a subscription, or if unknown
-    # For a subscription, numbers of messages by time from delivery to ack: below 1 ms, then 1, 2 to 3, 4 to 7 ms, …
+    # A topic's backlog is the largest backlog of its subscriptions. The row of a partitioned topic adds up its
+    # partitions. The row for all topics adds up all subscriptions. NULL = unknown.
+    backlog_before = models.BigIntegerField(null=True)  # when the bucket begins
+    backlog = models.BigIntegerField(null=True)  # when the bucket ends
+    backlog_most = models.BigIntegerField(null=True)  # largest backlog in the bucket
+    stored_bytes = models.BigIntegerField(null=True)  # NULL for a subscription, or if unknown
+    # Numbers of messages by time from delivery to ack: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
 
     class Meta:
@@ -51,14 +51,14 @@ class _StatsPoint(models.Model):
 
 
 class StatsPoint10s(_StatsPoint):
-    """Buckets of 10 s. The broker writes them."""
+    """Buckets of ten seconds, which the broker writes."""
 
     class Meta:
         db_table = "vela_stats_point_10s"
 
 
 class StatsPoint60s(_StatsPoint):
-    """Buckets of a minute. Celery adds up shorter buckets into these, and into the longer ones."""
+    """Buckets of a minute, which Celery adds up from shorter buckets."""
 
     class Meta:
         db_table = "vela_stats_point_60s"
@@ -79,9 +79,9 @@ class StatsPoint3600s(_StatsPoint):
 
 
 class StatsProgress(models.Model):
-    """How far the points of one resolution are complete. Points before `until_ms` do not change any more."""
+    """The time up to which the points of one resolution are complete."""
 
-    resolution_s = models.IntegerField(primary_key=True)  # the length of a bucket: 10, 60, 600 or 3600
+    resolution_s = models.IntegerField(primary_key=True)
     until_ms = models.BigIntegerField()
 
     class Meta:
@@ -92,16 +92,16 @@ class StatsProgress(models.Model):
 
 
 class DeliveryStory(models.Model):
-    """Events of one kind for a run of entries on one subscription, from `at_ms` to `until_ms`.
+    """Events of one kind for a run of entries on one subscription.
 
-    A policy decides which events are kept. Rows that count left-out events may have runs of any length, so they have a
-    separate index. In all other rows a run has at most 1,024 entries, so a row about an entry begins at most 1,023
-    entries before that entry. There are no foreign keys: rows of deleted subscriptions expire like the others.
+    Rows with the event UNRECORDED may have runs of any length, so they have a separate index. In all other rows, a run
+    has at most 1,024 entries. A row about an entry therefore begins at most 1,023 entries before that entry. There are
+    no foreign keys, because rows outlive their subscription.
     """
 
-    id = models.BigIntegerField(primary_key=True)  # rises in the order in which the rows began
+    id = models.BigIntegerField(primary_key=True)  # ids rise in the order in which the rows began
     subscription_id = models.BigIntegerField()
-    event = models.SmallIntegerField()  # of StoryEvent
+    event = models.SmallIntegerField()  # a value of `StoryEvent`
     ledger_id = models.BigIntegerField()
     first_entry = models.BigIntegerField()
     last_entry = models.BigIntegerField()
@@ -111,7 +111,7 @@ class DeliveryStory(models.Model):
     redelivery_count = models.IntegerField()
     consumer_name = models.TextField()  # "" = the broker itself
     consumer_address = models.TextField()
-    detail = models.TextField()  # the topic to which a dead letter or retry letter was written
+    detail = models.TextField()  # the target topic of a dead letter or retry letter
     expires_ms = models.BigIntegerField()
 
     class Meta:

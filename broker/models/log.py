@@ -1,4 +1,4 @@
-"""A topic's log: entries in ledgers, ledgers in segments."""
+"""Entries, their ledgers, and the segments that store the ledgers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["DelayedEntry", "Entry", "Ledger", "LedgerFile", "Segment"]
 
 
 class Segment(models.Model):
-    """Two plain tables that many ledgers share, `vela_entry_<id>` and `vela_entry_<id>_rest`, dropped together."""
+    """Two tables that many ledgers share, `vela_entry_<id>` and `vela_entry_<id>_rest`."""
 
     class State(models.TextChoices):
         OPEN = "open"
@@ -21,7 +21,7 @@ class Segment(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     opened_ms = models.BigIntegerField()
     closed_ms = models.BigIntegerField(null=True, blank=True)
-    long_lived = models.BooleanField(db_default=False)  # for ledgers that are copied out of older segments
+    long_lived = models.BooleanField(db_default=False)  # receives ledgers copied from older segments
 
     class Meta:
         db_table = "vela_segment"
@@ -31,37 +31,36 @@ class Segment(models.Model):
 
 
 class LedgerFile(models.Model):
-    """A file with a copy of one sealed ledger, outside PostgreSQL.
+    """A file outside PostgreSQL with a copy of one sealed ledger.
 
-    The row is stored before the file is written and deleted after the file, so that no crash leaves a file without a
-    row. The topic's owner attaches the file to its ledger. An attached file that no ledger names is deleted.
+    The row is stored before the file and deleted after the file, so that a crash leaves no file without a row. An
+    attached file that no ledger names is deleted.
     """
 
     class State(models.TextChoices):
         WRITING = "writing"
-        WRITTEN = "written"  # written and checked; the topic's owner has not attached it yet
-        ATTACHED = "attached"  # readers of the ledger use the file
+        WRITTEN = "written"  # the topic's owner has not attached the file yet
+        ATTACHED = "attached"
         DELETING = "deleting"
 
-    name = models.TextField(primary_key=True)  # below VELA_OFFLOAD_URL
-    topic_id = models.BigIntegerField()  # no foreign key: the file outlives its topic by a moment
+    name = models.TextField(primary_key=True)  # path below VELA_OFFLOAD_URL
+    topic_id = models.BigIntegerField()  # no foreign key: the file outlives its topic
     ledger_id = models.BigIntegerField()
     state = models.CharField(max_length=16, choices=State)
-    # The version, the counts and the checksum are unset while the file is being written.
+    # The next six fields keep their defaults while the file is being written.
     format_version = models.IntegerField(default=0)
     entries = models.BigIntegerField(default=0)
     messages = models.BigIntegerField(default=0)
-    size_bytes = models.BigIntegerField(default=0)  # of the entries' data
+    size_bytes = models.BigIntegerField(default=0)
     file_bytes = models.BigIntegerField(default=0)
     checksum = models.TextField(default="")
-    write_id = models.TextField()  # of the run that wrote it
+    write_id = models.TextField()
     created_at = models.DateTimeField(db_default=Now())
     attached_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "vela_ledger_file"
         indexes = [
-            # The broker often looks for these files, and there are few.
             models.Index(
                 fields=["created_at"],
                 name="vela_ledger_file_moving",
@@ -75,10 +74,9 @@ class LedgerFile(models.Model):
 
 
 class Ledger(models.Model):
-    """An append-only run of entries of one topic. Its totals are stored when it is sealed.
+    """An append-only run of entries of one topic. Its totals are stored when the ledger is sealed.
 
-    The row of a trimmed ledger is deleted, unless it is the topic's last ledger: that row stays as an empty ledger, and
-    the next ledger continues its counts.
+    Trimming deletes a ledger's row. The last ledger's row stays, because the next ledger continues its counts.
     """
 
     class State(models.TextChoices):
@@ -86,14 +84,14 @@ class Ledger(models.Model):
         SEALED = "sealed"
 
     topic = models.ForeignKey(Topic, models.CASCADE)
-    # Entries are in a segment or in a file. A ledger in neither is sealed and empty.
+    # A ledger with neither segment nor file is sealed and empty.
     segment = models.ForeignKey(Segment, models.PROTECT, null=True, blank=True)
     file = models.ForeignKey(LedgerFile, models.PROTECT, null=True, blank=True, db_column="file_name")
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     entries = models.BigIntegerField(default=0)
     messages = models.BigIntegerField(default=0)
     size_bytes = models.BigIntegerField(default=0)
-    entries_before = models.BigIntegerField(default=0)  # of the topic, before this ledger
+    entries_before = models.BigIntegerField(default=0)
     messages_before = models.BigIntegerField(default=0)
     bytes_before = models.BigIntegerField(default=0)
     opened_ms = models.BigIntegerField()
@@ -133,7 +131,7 @@ class Entry(models.Model):
 
 
 class DelayedEntry(models.Model):
-    """The due time of an entry that was not due when it was appended. Deleted after that time, or with the entry."""
+    """The due time of an entry that was not due when it was appended."""
 
     pk = models.CompositePrimaryKey("topic_id", "deliver_at_ms", "ledger_id", "entry_id")
     topic_id = models.BigIntegerField()  # no foreign key, so that appends stay cheap

@@ -8,17 +8,17 @@ __all__ = ["Outbox"]
 
 
 class Outbox(models.Model):
-    """A message published inside a Django transaction. If the transaction commits, the broker moves it into the log.
+    """A message published inside a Django transaction. After the commit, the broker moves the message into the log.
 
-    The table has no foreign key, so that publishing a message locks no other row of Vela.
+    The table has no foreign key, so that publishing a message locks no other row.
     """
 
     topic = models.TextField()  # full name, or a short name if a project inserted the row itself
     key_hash = models.IntegerField(null=True)
     deliver_at_ms = models.BigIntegerField()  # 0 = at once
     data = models.BinaryField()  # the entry, ready for the log
-    error = models.TextField(default="")  # why the topic refused it
-    retry_at = models.DateTimeField(null=True)  # after an error: when the broker tries again
+    error = models.TextField(default="")
+    retry_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

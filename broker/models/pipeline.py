@@ -12,7 +12,7 @@ class PipelineSchedule(models.Model):
     """A job that repeats."""
 
     job = models.CharField(max_length=32)
-    subject = models.TextField()  # as in PipelineRun
+    subject = models.TextField()
     topic_name = models.TextField()
     options = models.JSONField()
     every_minutes = models.IntegerField()
@@ -31,39 +31,36 @@ class PipelineSchedule(models.Model):
 
 
 class PipelineRun(models.Model):
-    """One run of a job. An act, a schedule or a policy adds the row; then a worker writes the progress and the end.
-
-    A cancellation ends a run that waits, and one of Celery's tasks ends a run whose worker is silent.
-    """
+    """One run of a job. An act, a schedule or a policy adds the row."""
 
     class State(models.TextChoices):
-        WAITING = "waiting"  # for a worker
+        WAITING = "waiting"
         RUNNING = "running"
         DONE = "done"
         FAILED = "failed"
         CANCELLED = "cancelled"
 
     job = models.CharField(max_length=32)
-    # The topic and some options: see `Job.subject`. At most one run of the same job and subject waits or runs.
+    # The topic and some options: see `Job.subject`.
     subject = models.TextField()
-    topic_name = models.TextField()  # kept after the topic is deleted
+    topic_name = models.TextField()
     options = models.JSONField()
-    # Identifies what the run writes. A run that continues another run has the same id.
+    # A run that continues another run has the same id.
     write_id = models.TextField(default="")
     pinned = models.JSONField(default=dict)  # a run that continues this run uses these values again
     state = models.CharField(max_length=16, choices=State)
-    stages = models.JSONField(default=list)  # [{"name", "done", "of", "began_ms"}]
+    stages = models.JSONField(default=list)  # objects with `name`, `done`, `of` and `began_ms`
     result = models.JSONField(null=True)
     error = models.TextField(default="")
-    log = models.TextField(default="")  # the end of the output of Spark and the job
-    worker = models.TextField(default="")  # host and process
+    log = models.TextField(default="")
+    worker = models.TextField(default="")
     who = models.TextField()
     reason = models.TextField(default="")
-    # No foreign keys: a run is kept when its act or its schedule is deleted.
+    # No foreign keys, because a run outlives its act and its schedule.
     act_id = models.BigIntegerField(null=True, unique=True)
     schedule_id = models.BigIntegerField(null=True)
-    resumes_id = models.BigIntegerField(null=True)  # the run that this run continues
-    cancelled_by = models.TextField(default="")  # the user who asked to cancel the run
+    resumes_id = models.BigIntegerField(null=True)
+    cancelled_by = models.TextField(default="")
     created_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True)
     heartbeat_at = models.DateTimeField(null=True)
@@ -84,34 +81,33 @@ class PipelineRun(models.Model):
 
 
 class InsightHour(models.Model):
-    """Statistics of the messages that were stored in a topic in one hour. The job `insights` writes them."""
+    """Statistics of the messages that a topic stored in one hour."""
 
     pk = models.CompositePrimaryKey("topic_id", "hour_ms")
-    topic_id = models.BigIntegerField()  # for a partitioned topic, this covers all its partitions
-    hour_ms = models.BigIntegerField()  # when the hour begins
+    topic_id = models.BigIntegerField()  # the row of a partitioned topic covers all partitions
+    hour_ms = models.BigIntegerField()
     messages = models.BigIntegerField()
-    size_bytes = models.BigIntegerField()  # of payloads, uncompressed
+    size_bytes = models.BigIntegerField()  # uncompressed size of the payloads
     size_p50 = models.BigIntegerField(null=True)
     size_p95 = models.BigIntegerField(null=True)
     size_p99 = models.BigIntegerField(null=True)
     size_most = models.BigIntegerField(null=True)
-    delay_p50_ms = models.BigIntegerField(null=True)  # from publish to append time, read from two clocks
+    delay_p50_ms = models.BigIntegerField(null=True)  # time from publish to append, measured by two clocks
     delay_p95_ms = models.BigIntegerField(null=True)
     delay_p99_ms = models.BigIntegerField(null=True)
-    keyed_messages = models.BigIntegerField()  # messages that have a key
-    keys = models.BigIntegerField()  # approximate number of different keys
-    top_keys = models.JSONField()  # [{"key", "messages", "bytes"}], at most 10
-    # Dead letters among the messages, by where they came from: [{"topic", "subscription", "messages"}], at most 10.
+    keyed_messages = models.BigIntegerField()
+    keys = models.BigIntegerField()  # approximate
+    top_keys = models.JSONField()  # at most 10 objects with `key`, `messages` and `bytes`
+    # Dead letters by origin. At most 10 objects with `topic`, `subscription` and `messages`.
     letters = models.JSONField()
-    # Each subscription is {"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}.
+    # Objects with `name`, `acked`, `redelivered`, `out`, `ack_p50_ms`, `ack_p95_ms` and `ack_p99_ms`.
     subscriptions = models.JSONField()
-    # Messages delivered often and not acked: [{"subscription", "id", "count"}]. Empty if computed after the hour's end.
+    # Messages delivered often and not acked, as objects with `subscription`, `id` and `count`.
     poison = models.JSONField()
     computed_at = models.DateTimeField()
 
     class Meta:
         db_table = "vela_insight_hour"
-        # For the deletion of old hours.
         indexes = [models.Index(fields=["hour_ms"], name="vela_insight_hour_old")]
 
     def __str__(self) -> str:

@@ -1,7 +1,6 @@
 """Connected producers and consumers, and pulls that wait.
 
-The tables are UNLOGGED. The broker writes a row at most once a second, and only if its topic, subscription or queue has
-changed.
+The tables are UNLOGGED. The broker writes a row at most once a second, and only after a change.
 """
 
 from __future__ import annotations
@@ -11,33 +10,35 @@ from django.db.models.functions import Left
 
 __all__ = ["ConsumerSession", "ParkedPulls", "ProducerSession"]
 
-_SORTED_BY = 200  # characters of a name: an index cannot store a string of more than a few kilobytes
+# Characters of a name. An index cannot store a string of more than a few kilobytes.
+_SORTED_BY = 200
 
 
 class ProducerSession(models.Model):
     """A connected producer."""
 
-    key = models.BigIntegerField(primary_key=True)  # number that the broker gave it
+    key = models.BigIntegerField(primary_key=True)
     owner_epoch = models.BigIntegerField()
     topic_id = models.BigIntegerField(db_index=True)
     name = models.TextField()
     address = models.TextField()
     client_version = models.TextField()
-    face = models.CharField(max_length=32)  # `ClientIdentity.face`
+    face = models.CharField(max_length=32)
     connected_ms = models.BigIntegerField()
     messages_in = models.BigIntegerField()
     bytes_in = models.BigIntegerField()
-    message_rate_in = models.FloatField(db_default=0.0)  # per second, here and below
+    # Rates per second.
+    message_rate_in = models.FloatField(db_default=0.0)
     byte_rate_in = models.FloatField(db_default=0.0)
     last_sequence_id = models.BigIntegerField()
-    last_send_ms = models.BigIntegerField()  # 0 = never
+    last_send_ms = models.BigIntegerField()
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # as the client sent them, cut to what a page can show
-    # The client's version of Pulsar's binary protocol; 21 for clients that use another protocol.
+    properties = models.JSONField(default=dict)  # shortened for pages
+    # Version of Pulsar's binary protocol. 21 if the client uses another protocol.
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
-    deduplicated = models.BooleanField(db_default=False)  # the broker drops repeated messages
-    last_error = models.TextField(db_default="")  # why a message was last refused; "" = none was refused
+    deduplicated = models.BooleanField(db_default=False)
+    last_error = models.TextField(db_default="")
 
     class Meta:
         db_table = "vela_producer_session"
@@ -45,7 +46,7 @@ class ProducerSession(models.Model):
             models.Index(Left("name", _SORTED_BY), "key", name="vela_producer_session_name"),
             models.Index(fields=["connected_ms", "key"], name="vela_producer_session_since"),
             models.Index(fields=["message_rate_in", "key"], name="vela_producer_session_rate"),
-            # The producers of dead letters: clients end their names with -DLQ.
+            # Clients end the names of dead letter producers with -DLQ.
             models.Index(
                 fields=["topic_id"],
                 name="vela_producer_dead_letters",
@@ -60,38 +61,39 @@ class ProducerSession(models.Model):
 class ConsumerSession(models.Model):
     """A connected consumer."""
 
-    key = models.BigIntegerField(primary_key=True)  # number that the broker gave it
+    key = models.BigIntegerField(primary_key=True)
     owner_epoch = models.BigIntegerField()
     topic_id = models.BigIntegerField(db_index=True)
-    subscription_id = models.BigIntegerField(null=True, db_index=True)  # NULL = it is not durable
+    subscription_id = models.BigIntegerField(null=True, db_index=True)  # NULL = not durable
     subscription_name = models.TextField()
     subscription_type = models.CharField(max_length=16)
     name = models.TextField()
     address = models.TextField()
     client_version = models.TextField()
-    face = models.CharField(max_length=32)  # `ClientIdentity.face`
+    face = models.CharField(max_length=32)
     priority = models.IntegerField()
     connected_ms = models.BigIntegerField()
     permits = models.BigIntegerField()
     unacked_messages = models.BigIntegerField()
-    blocked = models.BooleanField()  # stopped by its limit of unacked messages
+    blocked = models.BooleanField()  # the consumer has reached its limit of unacked messages
     writable = models.BooleanField()
     messages_out = models.BigIntegerField()
     bytes_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
-    message_rate_out = models.FloatField(db_default=0.0)  # per second, here and below
+    # Rates per second.
+    message_rate_out = models.FloatField(db_default=0.0)
     message_rate_acked = models.FloatField(db_default=0.0)
     message_rate_redelivered = models.FloatField(db_default=0.0)
-    last_flow_ms = models.BigIntegerField()  # 0 = never
-    last_delivery_ms = models.BigIntegerField()  # 0 = never
-    last_ack_ms = models.BigIntegerField()  # 0 = never
-    # When its oldest unacked message was delivered; on Exclusive and Failover, when its latest message was delivered.
-    # 0 = it has no unacked message, or unknown.
+    last_flow_ms = models.BigIntegerField()
+    last_delivery_ms = models.BigIntegerField()
+    last_ack_ms = models.BigIntegerField()
+    # When the oldest unacked message was delivered. Exclusive and Failover store the time of the latest delivery.
+    # 0 = no unacked message, or unknown.
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # as the client sent them, cut to what a page can show
-    # The client's version of Pulsar's binary protocol; 21 for clients that use another protocol.
+    properties = models.JSONField(default=dict)  # shortened for pages
+    # Version of Pulsar's binary protocol. 21 if the client uses another protocol.
     protocol_version = models.IntegerField(db_default=21)
 
     class Meta:
@@ -108,11 +110,11 @@ class ConsumerSession(models.Model):
 
 
 class ParkedPulls(models.Model):
-    """The long-poll pulls that wait at one queue: a topic or a partition."""
+    """The long-poll pulls that wait for one topic or partition."""
 
     topic_id = models.BigIntegerField(primary_key=True)
     pulls = models.IntegerField()
-    # The 50 that were parked first: offset, parked_ms, due_ms, is_filtered, address.
+    # The 50 oldest pulls, with `offset`, `parked_ms`, `due_ms`, `is_filtered` and `address`.
     oldest = models.JSONField()
     updated_ms = models.BigIntegerField()
 

@@ -10,19 +10,18 @@ __all__ = ["Cursor", "CursorChunk", "PendingAck", "Subscription"]
 
 
 class Subscription(models.Model):
-    """A durable subscription: a name, a type and a cursor."""
+    """A durable subscription of a topic."""
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()
-    type = models.CharField(max_length=16)  # of the consumers that were connected last
+    type = models.CharField(max_length=16)  # type of the consumers that were connected last
     properties = models.JSONField(default=dict)
-    paused = models.BooleanField(db_default=False)  # by an operator: no dispatch, but acks continue
+    paused = models.BooleanField(db_default=False)  # an operator stopped the dispatch
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         db_table = "vela_subscription"
         constraints = [models.UniqueConstraint(fields=["topic", "name"], name="vela_subscription_name")]
-        # Finds the subscriptions of one name on several topics.
         indexes = [models.Index(fields=["name"], name="vela_subscription_same_name")]
 
     def __str__(self) -> str:
@@ -30,15 +29,15 @@ class Subscription(models.Model):
 
 
 class Cursor(models.Model):
-    """A subscription's cursor. The row is small and no index has its changing columns, so that updates stay HOT."""
+    """A subscription's cursor. No index has the changing columns, so that updates stay HOT."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     mark_delete_ledger = models.BigIntegerField()
     mark_delete_entry = models.BigIntegerField()
-    acked_messages = models.BigIntegerField()  # cumulative over the topic, including trimmed messages
+    acked_messages = models.BigIntegerField()  # cumulative, including trimmed messages
     acked_entries = models.BigIntegerField()
     acked_bytes = models.BigIntegerField()
-    # Raised when the cursor is moved, for example by an act, a seek or an expiry, but not by clients' acks.
+    # Rises when an act, a seek or an expiry moves the cursor, but not when clients ack.
     version = models.BigIntegerField(default=0)
 
     class Meta:
@@ -49,7 +48,7 @@ class Cursor(models.Model):
 
 
 class CursorChunk(models.Model):
-    """Acks beyond mark-delete: a bitmap over 32,768 entries, and the ack sets of partly acked batches."""
+    """A bitmap of acks after mark-delete for 32,768 entries, and the ack sets of partly acked batches."""
 
     pk = models.CompositePrimaryKey("cursor_id", "ledger_id", "chunk")
     cursor = models.ForeignKey(Cursor, models.CASCADE)
@@ -68,8 +67,9 @@ class CursorChunk(models.Model):
 class PendingAck(models.Model):
     """A run of entries that were delivered together and are not acked yet.
 
-    Exclusive and Failover record no single entries: their rows cover everything after mark-delete up to the last entry
-    read, and the first row counts all unacked messages. The table is UNLOGGED, because no new owner reads it.
+    Exclusive and Failover record no single entries. Their rows cover the entries after mark-delete, up to
+    the last entry read. The first row counts all unacked messages. The table is UNLOGGED, because no new owner
+    reads the rows.
     """
 
     delivery_id = models.BigIntegerField(primary_key=True)
@@ -81,10 +81,10 @@ class PendingAck(models.Model):
     ledger_id = models.BigIntegerField()
     first_entry = models.BigIntegerField()
     last_entry = models.BigIntegerField()
-    messages = models.IntegerField()  # messages of the range that are not acked yet
+    messages = models.IntegerField()  # messages that are not acked yet
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    # When the broker takes the delivery back; NULL = it has no deadline.
+    # When the broker takes the delivery back.
     deadline_ms = models.BigIntegerField(null=True)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""manage.py createtopic: create a topic, partitioned or not, before any client uses it."""
+"""`manage.py createtopic` creates a topic, and its tenant and namespace if necessary."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from broker.storage.topics import topics as store
 
 
 class Command(BaseCommand):
-    """Creates the topic, its tenant and its namespace, unless they exist."""
-
     help = "Create a topic. With --partitions N it is partitioned; updatepartitions adds more later."
-    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
+    requires_system_checks = ()  # the checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")

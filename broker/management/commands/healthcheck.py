@@ -1,4 +1,4 @@
-"""manage.py healthcheck: exit with 0 if a process is healthy, for containers and supervisors."""
+"""`manage.py healthcheck` exits with 0 if a process is healthy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST_AGE_S = 15.0
 
 
 class Command(BaseCommand):
-    """Broker and console must be ready (/readyz). Beat must have sent, and the worker have run, a tick recently."""
+    """Broker and console must be ready. Beat and worker must have had a recent tick."""
 
     help = "Check one role, or all of them: broker, console, worker, beat."
     requires_system_checks = []  # noqa: RUF012 - Django's own type

@@ -1,4 +1,4 @@
-"""manage.py permission: list and set what the roles of clients may do."""
+"""`manage.py permission` lists and sets what the roles of clients may do."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from broker.models import GrantedPermission
 
 
 class Command(BaseCommand):
-    """Logs each change as an act. A running broker applies it within a second."""
-
     help = "List and set what the roles of clients may do in a tenant, a namespace or a topic."
-    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
+    requires_system_checks = ()  # the checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)

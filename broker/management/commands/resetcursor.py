@@ -1,4 +1,4 @@
-"""manage.py resetcursor: move a subscription's cursor, back or forward."""
+"""`manage.py resetcursor` moves a subscription's cursor."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from broker.management.act_command import ActCommand
 
 
 class Command(ActCommand):
-    """Moves the cursor to earliest, latest, a time, a message or another subscription's position.
-
-    It can also move the cursor back by a time, and back or forward by a number of messages.
-    """
-
     help = "Reset a subscription's cursor. Its consumers are disconnected, and reconnect."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py runbroker`: the broker's process, in the foreground until SIGTERM or SIGINT."""
+"""`manage.py runbroker` runs the broker in the foreground until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ logger = logging.getLogger(__name__)
 class Command(BaseCommand):
     """Runs the broker.
 
-    If the broker cannot start, the command says why. It exits with 78 if a setting cannot be used or another
-    version of Vela migrated the database, with 75 if another broker has the lock, and otherwise with 1.
+    Exits with 78 if a setting cannot be used or another version of Vela migrated the database. Exits with 75 if another
+    broker has the lock, and otherwise with 1.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
-    requires_system_checks = ()  # `make check` runs the checks; here they would slow down every start
+    requires_system_checks = ()  # the checks would slow down every start
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
@@ -54,16 +54,12 @@ class Command(BaseCommand):
 
 
 def _refuse_unusable_database(read_role: str) -> None:
-    """Check the database.
-
-    Raises CannotStart if another version of Vela migrated it or migrations are missing, and SettingInvalid if the role
-    that VELA_READ_ROLE names does not exist. The broker's own start reports every other fault.
-    """
+    # The broker's own start reports a DatabaseError.
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():
             raise CannotStart(refusal, exit_code=EXIT_SETTING_INVALID)
         if refusal := old_database():
-            raise CannotStart(refusal, exit_code=1)  # a migration may be running: try again later
+            raise CannotStart(refusal, exit_code=1)  # a migration may still be running
         if read_role and not _has_role(read_role):
             raise SettingInvalid(
                 f"VELA_READ_ROLE is {read_role!r}: it takes a role that the PostgreSQL server has; create it, or"

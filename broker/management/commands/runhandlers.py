@@ -1,4 +1,4 @@
-"""`manage.py runhandlers`: call the project's handlers with their topics' messages, until SIGTERM or SIGINT."""
+"""`manage.py runhandlers` calls the project's handlers until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker.handlers.worker import client_of, run_handlers
 
 
 class Command(BaseCommand):
-    """Runs handlers. Exits with 1 if there are none or a given name is unknown, with 78 if a setting is invalid."""
+    """Exits with 78 if a setting is invalid, and with 1 if a name is unknown or no handler exists."""
 
     help = (
         "Run the functions marked with broker.handlers.handler in the handlers module of each installed app."

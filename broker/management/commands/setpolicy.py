@@ -1,4 +1,4 @@
-"""manage.py setpolicy: change the policies set on a namespace or a topic."""
+"""`manage.py setpolicy` changes the policies of a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from broker.management.topic_act_command import TopicActCommand, is_namespace
 
 
 class Command(TopicActCommand):
-    """Changes policies by an act, whose plan shows the policies that would be in force."""
-
     help = "Set or unset policies of a namespace or a topic. The change takes effect at once."
 
     def add_arguments(self, parser: CommandParser) -> None:

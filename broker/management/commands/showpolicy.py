@@ -1,4 +1,4 @@
-"""manage.py showpolicy: show the policies in force on a namespace or a topic, and where they are set."""
+"""`manage.py showpolicy` shows the policies in force on a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from broker.topics.policies import Holder, PolicyDocuments, PolicyState
 
 
 class Command(BaseCommand):
-    """Reads the database; needs no broker."""
+    """Needs no running broker."""
 
     help = "Show the policies in force on a namespace or a topic."
-    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
+    requires_system_checks = ()  # the checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("where", help="tenant/namespace, or a topic")

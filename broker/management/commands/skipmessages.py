@@ -1,4 +1,4 @@
-"""manage.py skipmessages: skip the next messages of a subscription."""
+"""`manage.py skipmessages` skips the next messages of a subscription."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from broker.management.act_command import ActCommand
 
 
 class Command(ActCommand):
-    """Skip the next N unacknowledged messages, or all of them."""
-
     help = "Skip the next N unacknowledged messages of a subscription, or --all of them (clears the backlog)."
 
     def add_arguments(self, parser: CommandParser) -> None:

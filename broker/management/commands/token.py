@@ -1,4 +1,4 @@
-"""manage.py token: make, list and revoke the tokens by which clients prove their role."""
+"""`manage.py token` makes, lists and revokes the tokens by which clients prove their role."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ _ORIGIN: Final = "command line"
 
 
 class Command(BaseCommand):
-    """Logs each change as an act. A running broker applies it within a second."""
-
     help = "Make, list and revoke the tokens of clients."
-    requires_system_checks = ()  # `make check` runs the checks; here every call would pay for them
+    requires_system_checks = ()  # the checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)

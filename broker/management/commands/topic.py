@@ -1,4 +1,4 @@
-"""manage.py topic: terminate, truncate, unload or delete a topic."""
+"""`manage.py topic` terminates, truncates, unloads or deletes a topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KINDS = {"terminate": "terminate", "truncate": "truncate", "unload": "unload", 
 
 
 class Command(TopicActCommand):
-    """Acts on a whole topic. The name of a partitioned topic stands for all its partitions."""
+    """Acts on a topic, or on all partitions of a partitioned topic."""
 
     help = "Terminate, truncate, unload or delete a topic. The plan says what is lost. You cannot undo any of these."
 

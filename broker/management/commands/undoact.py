@@ -1,4 +1,4 @@
-"""manage.py undoact: undo the latest act on a subscription's cursor."""
+"""`manage.py undoact` undoes the latest act on a subscription's cursor."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from broker.management.caller import caller
 
 
 class Command(ActCommand):
-    """Undoes the act with the given number, which the act's command, the console and the act log show."""
-
     help = "Undo the latest act on a cursor: put the cursor back, and keep everything that was acknowledged since."
 
     def add_arguments(self, parser: CommandParser) -> None:

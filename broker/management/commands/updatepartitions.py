@@ -1,4 +1,4 @@
-"""manage.py updatepartitions: give a partitioned topic more partitions."""
+"""`manage.py updatepartitions` adds partitions to a partitioned topic."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from broker.management.topic_act_command import TopicActCommand
 
 
 class Command(TopicActCommand):
-    """Adds partitions, and never removes one."""
-
     help = (
         "Add partitions to a partitioned topic. Clients see them when they ask next, within about a minute."
     )
