@@ -1,8 +1,7 @@
-"""The start and stop of the broker's process: one event loop for the reactor, the TCP listener, Daphne and the broker.
+"""Start and stop the broker's process.
 
-Daphne's reactor runs on asyncio's own loop, so these parts share one thread and call each other directly. The ports are
-bound before the broker takes its lock: a port that is in use is reported at once, and /readyz answers 503 while the
-broker waits for the lock.
+Daphne's reactor runs on asyncio's own loop, so all parts share one thread. The ports are bound before the broker waits
+for its lock, so a port in use is reported at once.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ __all__ = ["CannotStart", "RunningBroker", "run_broker"]
 
 logger = logging.getLogger(__name__)
 
-# A tenth of Python's default, so that worker threads, such as those of compaction, yield to the loop sooner.
+# A tenth of Python's default, which makes worker threads yield to the event loop sooner.
 SWITCH_INTERVAL_S: Final = 0.0005
 CLOSE_TIMEOUT_S: Final = 1.0
 
@@ -56,11 +55,11 @@ class RunningBroker(BrokerPort, AdminPort, Protocol):
         """Take the lock and begin to serve."""
 
     async def stop(self) -> None:
-        """Write the receipts, detach producers and consumers, store the cursors, and stop every part."""
+        """Write the receipts, store the cursors, and stop."""
 
 
 class CannotStart(Exception):
-    """The broker cannot start. The text says why and what to change; the exit code says whether to try again."""
+    """The broker cannot start. The exit code says whether to try again."""
 
     def __init__(self, text: str, *, exit_code: int) -> None:
         super().__init__(text)
@@ -68,7 +67,7 @@ class CannotStart(Exception):
 
 
 def run_broker(broker: Callable[[], RunningBroker]) -> None:
-    """Serve until SIGTERM or SIGINT; `broker` is called inside the loop. Raises CannotStart."""
+    """Call `broker` inside the event loop, and serve until SIGTERM or SIGINT. Raises CannotStart."""
     asyncio.set_event_loop(twisted_loop)
     serving = twisted_loop.create_task(_serve(broker), name="broker")
     serving.add_done_callback(lambda _: _reactor().stop())
@@ -77,7 +76,7 @@ def run_broker(broker: Callable[[], RunningBroker]) -> None:
 
 
 def _reactor() -> Any:
-    return reactor  # Twisted replaces this module with the installed reactor, which has no useful type
+    return reactor  # Twisted's reactor has no useful type
 
 
 async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
@@ -105,7 +104,7 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         await _close(tcp, http)
         raise
     try:
-        # Nearly every object that is alive now stays alive, so the collector need not visit it again.
+        # Most objects alive at this point live as long as the process.
         gc.collect()
         gc.freeze()
         collections.start()
@@ -120,7 +119,7 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         collections.stop()
         if certificates is not None:
             certificates.stop()
-        # Stop accepting connections and commands, write receipts and cursors, then disconnect every client.
+        # Clients must get their receipts before they are disconnected.
         tcp.stop_accepting()
         await http.stop_accepting()
         tcp.pause_reading()
@@ -130,7 +129,6 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
 
 
 def _certificates(broker: RunningBroker) -> TlsCertificates | None:
-    """Read the certificate, if TLS is configured. Raises CannotStart if the certificate is unusable."""
     if not broker.settings.has_tls:
         return None
     try:
@@ -144,7 +142,6 @@ def _certificates(broker: RunningBroker) -> TlsCertificates | None:
 async def _listen(
     settings: BrokerSettings, tcp: TcpListener, http: DaphneServer, certificates: TlsCertificates | None
 ) -> str:
-    """Open every port that the settings name, and return them for the log. Raises CannotStart."""
     found = []
     setting, port = "", 0
     try:
@@ -172,7 +169,7 @@ async def _listen(
 
 
 async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
-    """Start the broker. Return False if the process was asked to stop before the broker had started."""
+    """Return whether the broker started before the process was asked to stop."""
     starting = asyncio.ensure_future(broker.start())
     told = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
@@ -183,7 +180,7 @@ async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
         return False
     try:
         await starting
-    except BrokerAlreadyRuns as error:  # start() has already waited VELA_LOCK_WAIT_S for the lock
+    except BrokerAlreadyRuns as error:
         raise CannotStart(str(error), exit_code=EXIT_LOCK_TAKEN) from None
     except psycopg.Error as error:
         first = str(error).strip().splitlines()[0]

@@ -1,4 +1,4 @@
-"""The producers of one topic: admit them, let them wait, or fence them."""
+"""Admit, queue and fence the producers of one topic."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ __all__ = ["ProducerAccess"]
 
 logger = logging.getLogger(__name__)
 
-# Before the broker admits a newcomer in one of these modes, it asks whether the producer in the way is alive. For the
-# mode EXCLUSIVE_WITH_FENCING it need not ask, because it closes all other producers.
+# In these access modes, a new producer replaces a producer whose connection no longer answers.
 _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIVE)
 
 
 class ProducerAccess:
-    """Admits, queues and fences producers. `producers` maps names to attached producers.
+    """The producers of one topic, attached or waiting for exclusive access.
 
-    For an exclusive producer, calls `store_epoch` with its topic epoch. Then, for every producer, calls `prepare`. Only
-    after that may the producer send.
+    Awaits `store_epoch` before a producer gets exclusive access, and `prepare` before any producer may send.
     """
 
     def __init__(
@@ -46,7 +44,7 @@ class ProducerAccess:
         run: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self.producers: dict[str, Producer] = {}
-        self.topic_epoch = topic_epoch  # None = no exclusive producer yet
+        self.topic_epoch = topic_epoch
         self.max_producers = 0  # 0 = no limit
         self._topic_name = name
         self._store_epoch = store_epoch
@@ -62,16 +60,14 @@ class ProducerAccess:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a producer has exclusive access, is about to get it, or waits for it."""
+        """Whether a producer has exclusive access or waits for it."""
         return bool(self._waiting) or self._exclusive is not None
 
     async def admit(self, producer: Producer) -> None:
-        """Attach a producer, alone or alongside others, or let it wait (`is_ready` stays False).
+        """Attach a producer, or let it wait for exclusive access. A waiting producer is not ready.
 
-        Raises the errors of `admission` and `store_epoch`; ProducerBusy if a live connection uses the name of a Shared
-        producer or the topic has too many producers; ProducerFenced if another producer takes the topic meanwhile; and
-        ServiceNotReady if the producer is closed meanwhile. After an error or a cancellation, call `remove` for the
-        producer.
+        Raises ProducerBusy, ProducerFenced, ServiceNotReady, and the errors of `store_epoch`. After an error or a
+        cancellation, call `remove`.
         """
         if producer.access_mode in _PROBED:
             await self._make_room(producer)
@@ -100,9 +96,8 @@ class ProducerAccess:
             await self._take(producer)
 
     async def _make_room(self, producer: Producer) -> None:
-        """Remove a producer that is in the way if its connection does not answer, or if its client has come back."""
         while (other := self._in_the_way_of(producer)) is not None:
-            # Another producer may take the name during the wait: check again after each wait.
+            # Another producer may take the name during this wait.
             is_alive = not self._comes_back(producer, other) and await other.sink.is_alive()
             if self._in_the_way_of(producer) is not other:
                 continue
@@ -115,12 +110,12 @@ class ProducerAccess:
                     " another name"
                 )
             else:
-                return  # `admission` decides by the access mode
+                return
 
     def _in_the_way_of(self, producer: Producer) -> Producer | None:
-        """Return the producer of the same name. If there is none, return one that is about to get exclusive access.
+        """Return the producer with the same name, or else the producer that is about to get exclusive access.
 
-        The client of the latter may have given up: while the database is away, opening takes longer than clients wait.
+        While the database is away, an opening may outlast its client.
         """
         named = self.producers.get(producer.name)
         if named is not None or self._exclusive is None:
@@ -128,10 +123,9 @@ class ProducerAccess:
         return None if self._exclusive.is_ready else self._exclusive
 
     def _comes_back(self, producer: Producer, other: Producer) -> bool:
-        """Return whether the client of the exclusive producer has connected again and opened `producer`.
+        """Return whether the client of the exclusive producer `other` has connected again.
 
-        Only that client knows the epoch. The broker may not have noticed the loss of the old connection, because it
-        does not read from a connection to which it owes many receipts.
+        Only this client knows the epoch.
         """
         known_epoch = producer.request.topic_epoch
         is_owner = other is self._exclusive and other.is_ready and other.name == producer.name
@@ -156,10 +150,7 @@ class ProducerAccess:
             other.closed_by_broker(ProducerFenced(reason))
 
     async def _take(self, producer: Producer) -> None:
-        """Give `producer` exclusive access, which is already reserved for it.
-
-        Raises ProducerFenced, ServiceNotReady, and the errors of `store_epoch`.
-        """
+        """Give exclusive access to `producer`, which must already be `_exclusive`."""
         epoch = next_epoch(self.topic_epoch, producer.request.topic_epoch)
         try:
             await self._store_epoch(epoch)
@@ -185,9 +176,9 @@ class ProducerAccess:
         producer.admitted(epoch)
 
     def remove(self, producer: Producer) -> None:
-        """Forget a producer that is gone or gave up waiting. Safe to repeat.
+        """Remove a producer that is gone or gave up waiting. Safe to repeat.
 
-        If no producer is left, the waiting producer that came first gets the topic.
+        If no producer is left, the first waiting producer gets the topic.
         """
         if producer in self._waiting:
             self._waiting.remove(producer)
@@ -198,7 +189,7 @@ class ProducerAccess:
         self._promote()
 
     def close(self, error: BrokerError | None) -> None:
-        """Close every producer, including those that wait: the topic leaves memory, or accepts no more messages."""
+        """Close every attached or waiting producer."""
         everybody = [*self.producers.values(), *self._waiting]
         self.producers.clear()
         self._waiting.clear()
@@ -212,12 +203,11 @@ class ProducerAccess:
             self._run(self._hand_over(self._exclusive))
 
     async def _hand_over(self, producer: Producer) -> None:
-        """Give the topic to the producer that waited longest."""
         try:
             await self._take(producer)
         except BrokerError as error:
             producer.closed_by_broker(error)
-        except Exception as error:  # otherwise the client would wait for ever
+        except Exception as error:  # Without an answer, the client would wait for ever
             logger.exception(
                 "%s: producer %s waited for exclusive access and cannot get it",
                 self._topic_name,

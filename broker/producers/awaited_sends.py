@@ -1,4 +1,4 @@
-"""The sends of one producer whose senders wait for the receipts."""
+"""Let senders wait for their receipts."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ __all__ = ["AwaitedSends"]
 
 
 class AwaitedSends:
-    """Futures by sequence id. Implements the part of `ProducerSink` that answers sends."""
+    """The part of `ProducerSink` that answers sends."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
 
     def expect(self, sequence_id: int) -> asyncio.Future[Receipt]:
-        """Return a future for the receipt. It fails with a BrokerError, such as SendOutcomeUnknown."""
+        """Return a future for the receipt or a BrokerError."""
         answer = self._waiting[sequence_id] = asyncio.get_running_loop().create_future()
         return answer
 
     def give_up(self, why: str) -> None:
-        """Fail every unanswered send with SendOutcomeUnknown, for this reason. Safe to repeat."""
+        """Fail every unanswered send with SendOutcomeUnknown. Safe to repeat."""
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():
                 answer.set_exception(SendOutcomeUnknown(why))
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Answer these sends: they are durable."""
+        """Answer durable sends."""
         for receipt in receipts:
             answer = self._waiting.pop(receipt.sequence_id, None)
             if answer is not None and not answer.done():
                 answer.set_result(receipt)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Fail this send: it is known not to be stored."""
+        """Fail a send that is not stored."""
         answer = self._waiting.pop(request.sequence_id, None)
         if answer is not None and not answer.done():
             answer.set_exception(error)

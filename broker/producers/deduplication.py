@@ -1,7 +1,6 @@
-"""Deduplication of one topic: recognize repeated sends, and remember the progress of each producer.
+"""Recognize repeated sends to one topic.
 
-`DeduplicationKeeper` stores the state once a second, so the stored state lags behind the sends. A broker that takes
-over the topic reads the newer entries from the log.
+The stored state lags behind the sends. A new owner of the topic reads the newer entries from the log.
 """
 
 from __future__ import annotations
@@ -28,49 +27,43 @@ if TYPE_CHECKING:
 
 __all__ = ["DeduplicationFlush", "TopicDeduplication", "mark_of_entry"]
 
-_MOST_BYTES = 2**31 - 1  # no limit on decoding a batch: its size was checked when it arrived
+_MOST_BYTES = 2**31 - 1  # No limit, because the size of a batch is checked on arrival
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeduplicationFlush:
     """The changes since the last flush."""
 
-    through: Position  # with these rows, the stored state includes the entries up to here
+    through: Position
     rows: list[ProducerRow]
-    gone: list[str]  # producer names to delete
+    gone: list[str]  # Names of producers to delete
 
 
 class TopicDeduplication:
-    """The sends that one topic has stored or is storing, by producer. Use it only from the event loop.
+    """The sends of one topic, by producer. Use it only from the event loop.
 
-    After deduplication is switched off, this object stays until its waiting repeats are answered.
+    A repeat of a send in flight waits until the earlier send is stored. After deduplication is switched off, this
+    object remains until no repeat waits.
     """
 
     def __init__(self, through: Position) -> None:
         self.is_enabled = True
-        self.through = through  # the state includes the entries up to here
-        self.stored_through = through  # the stored state ends here; a new owner reads the newer entries
-        self.duplicates = 0  # sends that were not stored again
+        self.through = through  # The last entry that this state covers
+        self.stored_through = through  # The last entry that the stored state covers
+        self.duplicates = 0
         self._filter = DuplicateFilter()
         self._seen_ms: dict[str, int] = {}
         self._changed: set[str] = set()
         self._gone: set[str] = set()
         self._is_dirty = True  # `through` must be stored even if no producer ever connects
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
-        # A mark is the range of sequence ids in one entry. These are the marks of sends in flight whose entries were
-        # parsed, by the id of the request object.
+        # Parsed marks by the id() of the request. A mark is the range of sequence ids in one entry.
         self._marks: dict[int, tuple[SendRequest, Mark]] = {}
         self._settled = asyncio.Event()
         self._is_closed = False
 
-    # -- sends ---------------------------------------------------------------------------------------------------
-
     def admit(self, producer: Producer, request: SendRequest) -> bool:
-        """Return whether to store a send.
-
-        If False, the send repeats an earlier one. The repeat gets a receipt when the earlier send is stored and all
-        sends before the repeat have their receipts.
-        """
+        """Return whether to store a send. If not, the producer answers the send as a repeat."""
         if not self.is_enabled or not producer.is_deduplicated:
             return True
         mark = self._mark(producer, request)
@@ -91,13 +84,13 @@ class TopicDeduplication:
                 self._filter.admit(producer.name, self._mark(producer, request))
 
     def take_waiting(self, earlier: TopicDeduplication) -> None:
-        """Take over the repeats that `earlier` has not answered: deduplication was off for a short time only."""
+        """Take over the repeats that `earlier` has not answered."""
         self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
-        """Record that these sends are durable. Return producers that may have repeats to answer.
+        """Record that these sends are durable. Return the producers that may have repeats to answer.
 
-        The caller answers the repeats after it has sent the receipts of the batch.
+        The caller must send the receipts of the batch before it answers the repeats.
         """
         for producer, request in batch.sends:
             if producer.is_deduplicated:
@@ -118,7 +111,7 @@ class TopicDeduplication:
         return list(answered)
 
     def give_up(self) -> list[tuple[Producer, SendRequest]]:
-        """Forget refused sends, so that they may be sent again. Return the repeats that waited for them."""
+        """Forget refused sends, and return the repeats that waited for them."""
         waiting, self._waiting = self._waiting, deque()
         self._marks.clear()
         self._filter.forget_pushed()
@@ -128,33 +121,30 @@ class TopicDeduplication:
     def switch_off(self) -> None:
         """Let every send be stored from now on.
 
-        Calls of `last_sequence_id` return at once, because news of stored sends may not reach this object any more.
+        Calls of `last_sequence_id` stop waiting, because this object may not learn of stored sends any more.
         """
         self.is_enabled = False
         self._settled.set()
 
     def close(self) -> None:
-        """End the waiting calls of `last_sequence_id`, because the topic is leaving memory."""
+        """End the waiting calls of `last_sequence_id`."""
         self._is_closed = True
         self._settled.set()
 
     @property
     def has_waiting_repeats(self) -> bool:
-        """Whether a repeat still waits for its answer."""
+        """Whether a repeat waits for its answer."""
         return bool(self._waiting)
 
     async def last_sequence_id(self, name: str) -> int:
-        """Return the sequence id of the last message stored under a name; -1 = none.
+        """Return the last sequence id stored under a name, or -1.
 
-        Waits until no send of an earlier connection is in flight, but returns at once when deduplication is switched
-        off or the topic leaves memory.
+        Waits while a send under this name is in flight, unless deduplication is switched off or closed.
         """
         while self.is_enabled and not self._filter.is_settled(name) and not self._is_closed:
             self._settled.clear()
             await self._settled.wait()
         return self._filter.last_stored(name)
-
-    # -- stored state --------------------------------------------------------------------------------------------
 
     def restore(self, rows: Sequence[ProducerRow]) -> None:
         """Restore the state that an earlier owner stored."""
@@ -165,7 +155,7 @@ class TopicDeduplication:
             self._seen_ms[row.producer_name] = row.seen_ms
 
     def replay(self, entries: Sequence[StoredEntry]) -> None:
-        """Learn from log entries that are newer than the stored rows. Pass them in order."""
+        """Learn from entries newer than the stored state, oldest first."""
         for entry in entries:
             found = mark_of_entry(entry.data, entry.flags)
             if found is not None:
@@ -174,7 +164,7 @@ class TopicDeduplication:
             self._is_dirty = True
 
     def take_dirty(self) -> DeduplicationFlush | None:
-        """Return the changes to store now, or None if nothing changed."""
+        """Return the changes to store, or None if nothing changed."""
         if not self._is_dirty:
             return None
         self._is_dirty = False
@@ -187,16 +177,13 @@ class TopicDeduplication:
         )
 
     def put_back(self, flush: DeduplicationFlush) -> None:
-        """Put changes back, because storing them failed."""
+        """Take back changes that were not stored."""
         self._is_dirty = True
         self._changed |= {row.producer_name for row in flush.rows}
         self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}
 
     def expire(self, connected: Iterable[str], *, now_ms: int, expiry_ms: int) -> None:
-        """Forget producers that have neither been connected nor stored a message for `expiry_ms`.
-
-        After the topic is loaded again, only the time of a producer's last message is known.
-        """
+        """Forget producers that were not connected and stored no message for `expiry_ms`."""
         for name in connected:
             self._seen_ms[name] = now_ms
         for name in [name for name, seen_ms in self._seen_ms.items() if seen_ms + expiry_ms < now_ms]:
@@ -213,10 +200,9 @@ class TopicDeduplication:
         self._gone.discard(name)
 
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
-        """Return the mark of a send's entry.
+        """Return the mark of a send.
 
-        Parse the entry only if it is a batch, or a chunk other than the last: for these, the client's command SEND may
-        lack the last sequence id or the chunk id.
+        The client's command SEND may lack the last sequence id of a batch or the id of a chunk.
         """
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):
@@ -226,7 +212,7 @@ class TopicDeduplication:
             return known[1]
         mark = Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))
         found = mark_of_entry(request.data, flags)
-        # An entry copied from elsewhere keeps the name and numbers of its first producer.
+        # A copied entry keeps the name and sequence ids of its first producer.
         if found is not None and found[0] == producer.name:
             mark = found[1]
         self._marks[id(request)] = (request, mark)
@@ -257,7 +243,7 @@ def _mark_of_header(header: EntryHeader, data: bytes, flags: int) -> Mark:
     if header.highest_sequence_id is not None:
         return Mark(sequence_id, max(sequence_id, header.highest_sequence_id))
     if header.is_batch and not header.encrypted:
-        # The C++, Python and Go clients leave out the last sequence id; the last message of the batch has it.
+        # In batches of the C++, Python and Go clients, only the last message has the last sequence id.
         try:
             last = last_sequence_id(data, max_message_bytes=_MOST_BYTES)
         except EntryCorrupt:

@@ -1,4 +1,4 @@
-"""Load the deduplication state of a topic into memory, and store its changes later."""
+"""Load and store the deduplication state of topics."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = ["DeduplicatedTopic", "DeduplicationKeeper"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-UNKNOWN_TAIL_ENTRIES = 10_000  # most entries to read if no state is stored yet
+UNKNOWN_TAIL_ENTRIES = 10_000  # Entries to read if no state is stored yet
 
 
 class DeduplicatedTopic(Protocol):
     """The part of a topic that its deduplication needs."""
 
-    deduplication: TopicDeduplication | None  # None = off, and no repeat waits for an answer
+    deduplication: TopicDeduplication | None  # None = off, and no repeat waits
 
     @property
     def name(self) -> TopicName: ...
@@ -60,27 +60,24 @@ class DeduplicatedTopic(Protocol):
 
 
 class DeduplicationKeeper:
-    """Keeps the deduplication of all topics of this process. Forgets a producer not seen for `expiry_ms`."""
+    """Loads and stores deduplication states. Absent producers are forgotten after `expiry_ms`."""
 
     def __init__(self, pool: ConnectionPool, tasks: BackgroundTasks, clock: Clock, *, expiry_ms: int) -> None:
         self._pool = pool
         self._tasks = tasks
         self._clock = clock
         self._expiry_ms = expiry_ms
-        # Ids of topics whose old state is being deleted. Nothing is stored for them meanwhile.
+        # A flush skips topics whose stored state is being deleted.
         self._forgetting: set[int] = set()
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
-        """Build the state of a topic that was just taken over, from the stored rows and the newer entries.
-
-        Raises GapInLog if one of these entries is missing, and other errors if a read fails.
-        """
+        """Build the state of a topic from stored rows and newer log entries. Raises GapInLog."""
         through, rows = await repeat_until_done(
             self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"
         )
         ledgers = topic.log.ledgers
         if through is None:
-            # The last owner may have died before its first flush: read the end of the newest ledger.
+            # The last owner may have died before its first flush.
             last = ledgers.last_position()
             through = Position(last.ledger_id, max(-1, last.entry_id - UNKNOWN_TAIL_ENTRIES))
         deduplication = TopicDeduplication(through)
@@ -93,10 +90,9 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store the changes of these topics in one statement. If it is refused, store them in ever smaller groups.
+        """Store the changes of these topics. A refused topic does not block the others.
 
-        Logs each topic whose own changes are refused. Changes that are not stored stay for the next flush. Raises
-        psycopg.Error while the database is unavailable.
+        Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is unavailable.
         """
         try:
             await self._flush(topics)
@@ -138,8 +134,7 @@ class DeduplicationKeeper:
                     ],
                 )
         finally:
-            # Put back the changes that were not stored: all of them if the statement failed, or those of a topic whose
-            # epoch this process has advanced meanwhile. The next round uses the new epoch.
+            # Changes are not stored if the topic's epoch has changed. The next flush uses the new epoch.
             for topic_id, (_, deduplication, changed) in taken.items():
                 if topic_id in stored:
                     deduplication.stored_through = changed.through
@@ -147,10 +142,9 @@ class DeduplicationKeeper:
                     deduplication.put_back(changed)
 
     def apply_policy(self, topic: DeduplicatedTopic) -> None:
-        """Switch deduplication on or off if the topic's policy `deduplication` has changed.
+        """Switch deduplication on or off as the topic's policy says.
 
-        When it is switched on, deduplication learns the sends in flight. As in Pulsar, it knows nothing that was stored
-        before.
+        As in Pulsar, messages that were stored while deduplication was off are unknown.
         """
         wanted, current = topic.policies.deduplication, topic.deduplication
         if current is not None and current.is_enabled and not wanted:
@@ -165,7 +159,7 @@ class DeduplicationKeeper:
             topic.deduplication.pushed(topic.log.unanswered())
 
     async def forget(self, topic: DeduplicatedTopic) -> None:
-        """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
+        """Delete the stored state of a topic."""
         self._forgetting.add(topic.topic_id)
         try:
             await topic.write(
@@ -178,10 +172,7 @@ class DeduplicationKeeper:
             self._forgetting.discard(topic.topic_id)
 
     def tidy(self, topic: DeduplicatedTopic) -> None:
-        """Forget producers that have been gone long enough.
-
-        After deduplication was switched off, drop its state once no repeat waits for an answer.
-        """
+        """Forget absent producers. Drop the state if deduplication is off and no repeat waits."""
         deduplication = topic.deduplication
         if deduplication is None:
             return

@@ -1,4 +1,4 @@
-"""The limit on the size of an entry with its metadata."""
+"""The size limit of entries."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from vela.wire.entry import FRAME_PADDING_BYTES
 
 __all__ = ["check_entry_size"]
 
-_DELIVERY_BYTES: Final = 128  # a frame adds fewer bytes than this to its entry
+_DELIVERY_BYTES: Final = 128  # Upper bound for the bytes that a frame adds
 
 
 def check_entry_size(size_bytes: int, *, max_message_bytes: int) -> None:
-    """Check the size of an entry with its metadata. Raises MessageTooLarge if a frame has no room for it.
+    """Raise MessageTooLarge if an entry with its metadata does not fit into a frame.
 
-    A client that gets a frame above its limit closes the connection, connects again, and gets the same entry again.
+    A client would close the connection on a larger frame, connect again, and get the same entry again.
     """
     limit_bytes = max_message_bytes + FRAME_PADDING_BYTES - _DELIVERY_BYTES
     if size_bytes > limit_bytes:

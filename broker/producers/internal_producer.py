@@ -1,9 +1,7 @@
-"""The broker's own producer, for dead letters, retry letters, redrives, and messages that operators publish.
+"""The producer that the broker uses for its own messages, such as dead letters.
 
-It is an ordinary producer whose sends are awaited. When a topic is unloaded or fenced, or the database refuses entries,
-the topic closes its producers; the broker's own producer opens again with its next send. An entry that has no answer
-at that time may or may not be stored, and its sender gets SendOutcomeUnknown. If the sender sends the entry again, the
-entry may be stored twice; otherwise the entry may be lost.
+If the topic closes the producer, the next send opens it again. Sends without an answer then fail with
+SendOutcomeUnknown.
 """
 
 from __future__ import annotations
@@ -33,15 +31,15 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MAX_PENDING: Final = 500  # entries without a receipt; further sends wait
-REOPEN_S: Final = 30.0  # how long a failed opening is repeated, for example while the topic is moving
+MAX_PENDING: Final = 500  # Entries without a receipt
+REOPEN_S: Final = 30.0  # How long a failed opening is repeated
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
 _IDENTITY = ClientIdentity(address="broker", client_version="", face=INTERNAL_FACE)
 
 
 class OpenedProducer(Protocol):
-    """The part of a producer that the broker's own senders use."""
+    """The part of a producer that `InternalProducer` uses."""
 
     @property
     def last_sequence_id(self) -> int: ...
@@ -51,7 +49,7 @@ class OpenedProducer(Protocol):
 
 
 class ProducerOpener(Protocol):
-    """The interface through which the broker's own senders open their producers."""
+    """The part of the broker that opens producers."""
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int: ...
     async def open_producer(
@@ -60,14 +58,12 @@ class ProducerOpener(Protocol):
 
 
 class InternalProducer:
-    """Sends whole entries, or messages that it encodes, to a topic or to the partitions of a topic.
+    """Sends to a topic or its partitions. Call `open` to create a producer.
 
-    The key hash of an entry chooses its partition; entries without a key hash go to the partitions in turn. Each
-    partition keeps the order of the sends.
+    The key hash of an entry chooses its partition. Entries without a key hash go to the partitions in turn.
     """
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
-        """Call `open` instead, which attaches the producer."""
         self.name = name
         self._lanes = lanes
         self._turn = 0
@@ -86,14 +82,10 @@ class InternalProducer:
         schema: SchemaDefinition | None = None,
         reopen_s: float = REOPEN_S,
     ) -> InternalProducer:
-        """Attach to the topic.
+        """Open a producer on the topic. Safe to cancel.
 
-        `create_topic` creates a missing topic. `initial_subscription` is created if it is missing, even if the topic
-        exists already. It begins at the oldest stored message. A non-persistent topic ignores it.
-
-        `name` must be unique on the topic. Retriable errors of the broker's `partition_count` and `open_producer` are
-        retried for up to `reopen_s` seconds. Raises BrokerError if that does not help, and at once for any other error.
-        Safe to cancel.
+        `name` must be unique on the topic. A missing `initial_subscription` is created at the oldest stored message.
+        Retriable errors are retried for up to `reopen_s` seconds. Raises BrokerError.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await _repeated(
@@ -130,9 +122,8 @@ class InternalProducer:
     ) -> Receipt:
         """Append one entry and wait until it is durable. `data` must begin with the checksum magic.
 
-        Waits while `max_pending` sends have no receipt, and up to `reopen_s` while the topic is moving. Raises
-        SendOutcomeUnknown if the producer was closed or detached before the topic answered, and any other BrokerError
-        if the entry is known not to be stored. A cancelled send may be stored.
+        Raises SendOutcomeUnknown if the producer is closed before the topic answers. Any other BrokerError means that
+        the entry is not stored. A cancelled send may be stored.
         """
         async with self._room:
             return await self._lane(key_hash).send(
@@ -157,10 +148,10 @@ class InternalProducer:
         deliver_at_ms: int = 0,
         schema_version: bytes = b"",
     ) -> Receipt:
-        """Encode one message under this producer's name and append it as one entry. Otherwise works like `send`.
+        """Encode one message and append it as one entry. Raises the errors of `send`.
 
-        If the entry is too large for a frame, compress it: the message may have come from a compressed entry. Raises
-        MessageTooLarge if it is still too large. `max_message_bytes` is the broker's limit for a payload.
+        A message too large for a frame is compressed, because it may come from a compressed entry. Raises
+        MessageTooLarge if the compressed message is too large.
         """
 
         def encoded(sequence_id: int, compression: Compression = Compression.NONE) -> bytes:
@@ -203,12 +194,12 @@ class InternalProducer:
             )
 
     async def close(self) -> None:
-        """Wait for the outstanding receipts, then detach. Later sends are refused. Safe to repeat."""
+        """Wait for the receipts, then detach. Safe to repeat."""
         for lane in self._lanes:
             await lane.close()
 
     def detach(self) -> None:
-        """Detach at once. Sends without a receipt raise SendOutcomeUnknown and may be stored. Safe to repeat."""
+        """Detach at once. Sends without a receipt raise SendOutcomeUnknown. Safe to repeat."""
         for lane in self._lanes:
             lane.detach()
 
@@ -222,7 +213,7 @@ class InternalProducer:
 async def _repeated(
     call: Callable[[], Awaitable[T]], *, for_s: float, is_over: Callable[[], bool] = lambda: False
 ) -> T:
-    """Return the result of `call`. After a retriable error, try again for `for_s` seconds, but not if `is_over`."""
+    """Repeat `call` after retriable errors."""
     loop = asyncio.get_running_loop()
     until_s, wait_s = loop.time() + for_s, _FIRST_WAIT_S
     while True:
@@ -236,7 +227,7 @@ async def _repeated(
 
 
 class _Lane(AwaitedSends):
-    """The producer of one topic or partition, and its `ProducerSink`. It opens again after the topic closed it."""
+    """The producer of one topic or partition, and its `ProducerSink`."""
 
     def __init__(self, broker: ProducerOpener, request: ProducerRequest, reopen_s: float) -> None:
         super().__init__()
@@ -245,16 +236,15 @@ class _Lane(AwaitedSends):
         self._reopen_s = reopen_s
         self._producer: OpenedProducer | None = None
         self._opening = asyncio.Lock()
-        self._open_error: BrokerError | None = None  # of the last opening that failed
-        self._queued = 0  # sends that wait for the producer to open
+        self._open_error: BrokerError | None = None
+        self._queued = 0  # Sends that wait for the producer to open
         self._next_sequence_id = 0
         self._is_closed = False
 
     async def opened(self) -> OpenedProducer:
-        """Open the producer if necessary, and return it. Callers get it in the order in which they asked.
+        """Return the producer, and open it if necessary. Callers are served in order.
 
-        If it cannot be opened, all callers that waited get the error, so that they do not wait for `reopen_s` one after
-        the other.
+        Every waiting caller gets the error of a failed opening, and does not wait for `reopen_s` again.
         """
         earlier = self._open_error
         async with self._opening:
@@ -270,11 +260,10 @@ class _Lane(AwaitedSends):
             return self._producer
 
     async def send(self, request: Callable[[int], SendRequest]) -> Receipt:
-        """Send one entry, as `InternalProducer.send` describes. `request` builds the request from its sequence id."""
         if self._is_closed:
             raise self._refusal()
         producer = self._producer
-        if producer is None or self._queued:  # must not overtake sends that still wait for the topic
+        if producer is None or self._queued:  # Do not overtake sends that wait for the producer
             self._queued += 1
             try:
                 producer = await self.opened()
@@ -287,14 +276,12 @@ class _Lane(AwaitedSends):
         return await answer
 
     async def close(self) -> None:
-        """Wait for the receipts, then detach, as `InternalProducer.close` describes."""
         self._is_closed = True
         if self._producer is not None:
             await self._producer.close()
         self.detach()
 
     def detach(self) -> None:
-        """Detach at once, as `InternalProducer.detach` describes."""
         self._is_closed = True
         producer, self._producer = self._producer, None
         if producer is not None:
@@ -323,13 +310,9 @@ class _Lane(AwaitedSends):
             f"{self._request.topic} did not confirm an entry before {reason}: the entry may be stored"
         )
 
-    # -- ProducerSink, with AwaitedSends --------------------------------------------------------------------------
-
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Fail the sends that have no receipt yet. The next send opens the producer again."""
         self._producer = None
         self._give_up(error)
 
     async def is_alive(self) -> bool:
-        """Return whether this producer is in use. Called when another producer wants its name or exclusive access."""
         return not self._is_closed

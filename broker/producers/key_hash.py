@@ -1,4 +1,4 @@
-"""Compute the hash slot of an entry or a message from its ordering key or its key."""
+"""Compute the hash slots of entries and messages."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["entry_slot", "message_slot"]
 
 
 def entry_slot(header: EntryHeader) -> int | None:
-    """Return the slot that routes an entry, or None if the entry has neither an ordering key nor a key."""
+    """Return the hash slot of an entry, or None if the entry has no ordering key and no key."""
     if header.partition_key is None and header.ordering_key is None:
         return None
     return slot_of_key(header.sticky_key())
 
 
 def message_slot(message: Message) -> int | None:
-    """Return the slot that routes one message, or None if the message has neither an ordering key nor a key."""
+    """Return the hash slot of a message, or None if the message has no ordering key and no key."""
     if message.ordering_key is not None:
         return slot_of_key(message.ordering_key)
     if message.key is None:

@@ -23,12 +23,12 @@ __all__ = ["Producer", "ProducerTopic", "Repeat"]
 
 logger = logging.getLogger(__name__)
 
-_LAST_SEQUENCE_ID: Final = 2**63 - 1  # the largest bigint of PostgreSQL
-_NOWHERE = -1  # ledger and entry in the receipt of a repeated send, whose message is not stored again
+_LAST_SEQUENCE_ID: Final = 2**63 - 1  # The largest bigint of PostgreSQL
+_NOWHERE = -1  # Ledger id and entry id in the receipt of a repeat
 
 
 class ProducerTopic(Protocol):
-    """The part of a `Topic` or a `NonPersistentTopic` that its producers use."""
+    """The part of a topic that its producers use."""
 
     name: TopicName
     policies: Policies
@@ -42,17 +42,17 @@ class ProducerTopic(Protocol):
 
 
 class Repeat:
-    """A repeated send, whose message is already stored or being stored."""
+    """A repeated send of a message that is stored or being stored."""
 
     __slots__ = ("is_stored", "number", "request")
 
     def __init__(self, number: int, request: SendRequest, *, is_stored: bool) -> None:
-        self.number = number  # its place among the producer's sends that get a receipt, counted from 0
+        self.number = number  # Number of receipts that the producer gets before the repeat's receipt
         self.request = request
         self.is_stored = is_stored
 
     def receipt(self) -> Receipt:
-        """Return the receipt that the client gets."""
+        """Return the receipt for the client."""
         request = self.request
         return Receipt(
             request.sequence_id, request.highest_sequence_id, _NOWHERE, _NOWHERE, len(request.data)
@@ -60,12 +60,7 @@ class Repeat:
 
 
 class Producer:
-    """Accepts sends. Their receipts go to the sink in the order of the sends, as soon as the sends are durable.
-
-    A non-persistent topic stores nothing: there the receipts follow right after the delivery.
-
-    While `is_ready` is False, the producer refuses sends: it waits for exclusive access, or it is closed.
-    """
+    """Accepts sends while `is_ready` is True. Receipts go to the sink in the order of the sends."""
 
     def __init__(
         self,
@@ -80,55 +75,58 @@ class Producer:
     ) -> None:
         self.key = key
         self.name = name
-        # Without the schema, which may take a megabyte and is not needed any more.
+        # The schema may take a megabyte, and is not needed any more.
         self.request = replace(request, schema=None)
         self.identity = identity
         self.sink = sink
         self.connected_ms = now_ms
-        self.last_sequence_id = -1  # the last one stored under the name before it opened; -1 = none is known
-        self.schema_version = b""  # version of the schema that the client gave; b"" = none
-        self.topic_epoch: int | None = None  # of an exclusive producer
+        self.last_sequence_id = -1  # Last id stored before the producer opened
+        self.schema_version = b""
+        self.topic_epoch: int | None = None  # None = not exclusive
         self.messages_in = 0
         self.bytes_in = 0
         self.last_sent_sequence_id = -1
         self.last_send_ms = 0
-        self.last_error = ""  # why the last refused send was refused; "" = no send was refused
+        self.last_error = ""  # Reason for the last refusal
         self._topic = topic
         self._pending = 0
         self._settled = 0
         self._repeats: list[Repeat] = []
-        self._idle: asyncio.Event | None = None  # None until `close` has to wait for answers
+        self._idle: asyncio.Event | None = None
         self.is_open = True
         self.is_ready = False
         self._throttles: set[object] = set()
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic or partition that the producer writes to."""
+        """The topic or partition of the producer."""
         return self._topic.name
 
     @property
     def access_mode(self) -> AccessMode:
-        """The access mode that the client asked for."""
+        """The access mode of the producer."""
         return self.request.access_mode
 
     @property
     def max_message_bytes(self) -> int:
-        """The policy's limit for an entry's payload; 0 means that only the broker's setting limits it."""
+        """The policy's limit for a payload. 0 = only the broker's limit applies."""
         return self._topic.policies.max_message_bytes
 
     @property
     def is_settled(self) -> bool:
-        """Whether every send has its answer, or the topic is closed: its next load fences the sends in flight."""
+        """Whether every send has its answer, or the topic is closed.
+
+        The next load of a closed topic fences the sends in flight.
+        """
         return self._pending <= 0 or not self._topic.is_open
 
     @property
     def is_deduplicated(self) -> bool:
-        """Whether equal sequence ids mean equal sends. They do not if the broker itself opened the producer."""
+        """Whether equal sequence ids mean equal sends, which is false for the broker's own producers."""
         return self.identity.face != "internal"
 
     def send(self, request: SendRequest) -> None:
-        """Queue one entry. Never blocks and raises nothing; the answer comes through the sink."""
+        """Queue one entry. The sink gets the answer."""
         if not self.is_ready:
             self.sink.on_send_failed(request, PersistenceFailed("the producer is not open; open it again"))
             return
@@ -144,9 +142,9 @@ class Producer:
         self._topic.append(self, request)
 
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
-        """Record that the send just accepted repeats an earlier send, and return it as a `Repeat`.
+        """Record that the send just accepted repeats an earlier send.
 
-        The repeat gets a receipt when the earlier send is stored and all sends before the repeat have their receipts.
+        The repeat gets its receipt in turn, after the earlier send is stored.
         """
         repeat = Repeat(self._settled + self._pending - 1, request, is_stored=is_stored)
         self._repeats.append(repeat)
@@ -155,7 +153,7 @@ class Producer:
         return repeat
 
     def settle_repeats(self) -> None:
-        """Answer the repeated sends whose turn has come."""
+        """Send the receipts of repeats whose turn has come."""
         receipts: list[Receipt] = []
         while self._is_turn_of_repeat(len(receipts)):
             receipts.append(self._repeats.pop(0).receipt())
@@ -164,7 +162,7 @@ class Producer:
             self._answer(receipts)
 
     def answered(self, receipts: list[Receipt], messages: int, size_bytes: int, now_ms: int) -> None:
-        """Send the receipts of sends that are durable, or that a non-persistent topic has delivered or dropped."""
+        """Count sends and pass their receipts to the sink."""
         self.messages_in += messages
         self.bytes_in += size_bytes
         self.last_send_ms = now_ms
@@ -194,7 +192,7 @@ class Producer:
         if self.is_open:
             try:
                 self.sink.on_receipts(receipts)
-            except Exception:  # other producers of the same commit must get their receipts
+            except Exception:  # Other producers of the same commit must get their receipts
                 logger.exception(
                     "producer %s is closed: writing receipts failed", self.name, extra=self._log_fields()
                 )
@@ -204,10 +202,7 @@ class Producer:
                 self._topic.remove_producer(self)
 
     def failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Refuse a send that is known not to be stored: the send just made, or any send of a producer that ends now.
-
-        The refusal goes out at once, even if earlier sends still wait for their receipts.
-        """
+        """Refuse the last send, or any send of a producer that ends now. Do not wait for earlier receipts."""
         self.refused(error)
         self._forget(1)
         self._topic.publishes.subtract(len(request.data))
@@ -218,20 +213,17 @@ class Producer:
                 logger.exception("producer %s: writing a refusal failed", self.name, extra=self._log_fields())
 
     def refused(self, error: BrokerError) -> None:
-        """Record for the console why a send was refused, here or in `broker/doors`."""
+        """Record why a send was refused."""
         self.last_error = f"{error.code}: {error}"
         self._topic.producer_refused()
 
     def admitted(self, topic_epoch: int | None) -> None:
-        """Allow sends. `topic_epoch` is the epoch of an exclusive producer; None for any other producer."""
+        """Allow sends. `topic_epoch` is None unless the producer is exclusive."""
         self.topic_epoch = topic_epoch
         self.is_ready = self.is_open
 
     def throttle(self, limit: object, *, throttled: bool) -> None:
-        """Stop or resume reading from the client because of `limit`. Safe to repeat.
-
-        The transport reads only while no limit stops it.
-        """
+        """Stop or resume reading because of `limit`. Other limits may still stop the reading."""
         was_throttled = bool(self._throttles)
         if throttled:
             self._throttles.add(limit)
@@ -244,7 +236,7 @@ class Producer:
         if is_throttled is not was_throttled and self.request.on_throttled is not None:
             try:
                 self.request.on_throttled(is_throttled)
-            except Exception:  # the transport is broken; the topic and the other producers continue
+            except Exception:  # A broken transport must not stop the topic
                 logger.exception(
                     "producer %s: pausing or resuming its transport failed",
                     self.name,
@@ -252,7 +244,7 @@ class Producer:
                 )
 
     async def close(self) -> None:
-        """Wait until every pending send has been answered or the broker closes the producer, then detach."""
+        """Wait for the pending answers, then detach."""
         while self._pending > 0 and self.is_open:
             if self._idle is None:
                 self._idle = asyncio.Event()
@@ -261,10 +253,7 @@ class Producer:
         self.detach()
 
     def detach(self) -> None:
-        """Detach: the connection is gone, or the client closed the producer. Queued sends are still stored.
-
-        Safe to repeat.
-        """
+        """Leave the topic. Queued sends are still stored. Safe to repeat."""
         if self.is_open:
             self._end()
             self._topic.remove_producer(self)

@@ -1,7 +1,6 @@
-"""Limit a topic's publish rate: when sends exceed it, stop reading from their producers until the rate allows more.
+"""Limit the publish rate of a topic.
 
-Sends that the broker has already read are not refused. As in Pulsar, the broker stops reading from the producer's whole
-connection, so the other producers on that connection stop too. Connections that send only to other topics continue.
+As in Pulsar, the broker stops reading from a producer's whole connection. Other producers on the connection stop too.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
 
 class PublishLimit:
-    """A token bucket for messages, one for bytes, or both, and the producers that wait for these buckets."""
+    """Token buckets for messages and bytes, and the producers that wait."""
 
     def __init__(self, clock: Clock, *, messages: int, size_bytes: int, call_later: CallLater) -> None:
-        """Set the limits, in messages and bytes per second; 0 = no limit. At least one must be set."""
+        """Set the limits per second. 0 = no limit, but one limit must be set."""
         now_ms = clock.now_ms()
         self._clock = clock
         self._call_later = call_later
@@ -35,13 +34,13 @@ class PublishLimit:
         self._bytes = TokenBucket(size_bytes, now_ms) if size_bytes else None
         self._throttled: set[Producer] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self.times = 0  # how often a producer was stopped
+        self.times = 0
 
     @classmethod
     def of(
         cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
     ) -> PublishLimit | None:
-        """Return the limit in these policies, or None. Resumes the producers of `replaces`, and keeps its count."""
+        """Return the limit that the policies set, or None. Resume the producers of `replaces`."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
         if replaces is not None:
             replaces.release()
@@ -52,7 +51,7 @@ class PublishLimit:
         return limit
 
     def sent(self, producer: Producer, request: SendRequest) -> None:
-        """Count a send. If a bucket is empty after that, stop reading from the producer."""
+        """Count a send. If a bucket is empty, stop reading from the producer."""
         now_ms = self._clock.now_ms()
         if self._messages is not None:
             self._messages.take(request.messages, now_ms)
@@ -65,7 +64,7 @@ class PublishLimit:
             self._wait(now_ms)
 
     def release(self) -> None:
-        """Resume every producer, because the buckets have refilled or the limit no longer applies."""
+        """Resume every producer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -81,7 +80,7 @@ class PublishLimit:
             self._timer = self._call_later(self._wait_ms(now_ms) / 1000, self.refilled)
 
     def refilled(self) -> None:
-        """Resume every producer if the buckets have refilled. If not, wait again."""
+        """Resume every producer if the buckets have refilled."""
         self._timer = None
         now_ms = self._clock.now_ms()
         if self._wait_ms(now_ms):

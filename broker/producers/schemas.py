@@ -1,4 +1,4 @@
-"""The schema registry: the versions of each topic's schema, kept in memory after their first use."""
+"""The schema registry. Versions stay in memory after their first use."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Schemas", "check_schema"]
 
-MAX_SCHEMA_BYTES = 1024 * 1024  # of a definition
-MAX_NAMES_BYTES = 64 * 1024  # of a schema's name and properties
+MAX_SCHEMA_BYTES = 1024 * 1024
+MAX_NAMES_BYTES = 64 * 1024  # Limit for a schema's name and properties
 MAX_VERSIONS = 10_000
-MAX_TOPIC_BYTES = 64 * 1024 * 1024  # of all versions of a topic's schema, which stay in memory
+MAX_TOPIC_BYTES = 64 * 1024 * 1024  # Limit for all versions of a topic's schema
 
 
 def check_schema(schema: SchemaDefinition) -> None:
-    """Check that a schema could be stored on some topic. Raises IncompatibleSchema."""
+    """Check that a schema could be stored. Raises IncompatibleSchema."""
     if len(schema.data) > MAX_SCHEMA_BYTES:
         raise IncompatibleSchema(f"a schema of {len(schema.data)} bytes, the limit is {MAX_SCHEMA_BYTES}")
     if (names_bytes := _names_bytes(schema)) > MAX_NAMES_BYTES:
@@ -66,7 +66,7 @@ async def _compare(
     schema: SchemaDefinition,
     strategy: SchemaCompatibility,
 ) -> None:
-    """Run a check against one version at a time, so that other connections get turns in between."""
+    """Check one version at a time to let other connections run in between."""
     for number, each in enumerate([[version] for version in compared_versions(versions, strategy)] or [[]]):
         if number:
             await asyncio.sleep(0)
@@ -76,7 +76,7 @@ async def _compare(
 class Schemas:
     """The schemas of all topics.
 
-    Every call takes the full name of the base topic, because partitions share their parent's schemas. Call
+    Every method takes the full name of the base topic, because partitions share their parent's schemas. Call
     `check_schema` on a client's schema first.
     """
 
@@ -86,10 +86,9 @@ class Schemas:
         self._adding: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def of_producer(self, topic: str, schema: SchemaDefinition | None, policies: Policies) -> bytes:
-        """Return the version of a producer's schema; b"" for a producer without one. Store a new schema if allowed.
+        """Return the version of a producer's schema, and store the schema if it is new.
 
-        Raises IncompatibleSchema if the schema is not allowed, or if the producer has none although the topic has one
-        and the policy schema_validation_enforced is on.
+        Returns b"" for a producer without a schema. Raises IncompatibleSchema.
         """
         if schema is not None and schema.type is not SchemaType.NONE:
             return await self.add(topic, schema, policies)
@@ -102,9 +101,9 @@ class Schemas:
     async def of_consumer(
         self, topic: str, schema: SchemaDefinition | None, policies: Policies, *, is_idle: bool
     ) -> None:
-        """Check a consumer's schema. If the topic has no schema and is idle, store it instead.
+        """Check a consumer's schema, or store it on an idle topic that has no schema.
 
-        `is_idle`: the topic has no messages and no clients. Raises IncompatibleSchema.
+        An idle topic has neither messages nor clients. Raises IncompatibleSchema.
         """
         if schema is None or schema.type in (SchemaType.NONE, SchemaType.AUTO_CONSUME):
             return
@@ -115,7 +114,7 @@ class Schemas:
             await _compare(check_reader, versions, schema, policies.schema_compatibility)
 
     async def add(self, topic: str, schema: SchemaDefinition, policies: Policies) -> bytes:
-        """Return the version of this schema; store it as the next version if it is new. Raises IncompatibleSchema."""
+        """Return the version of a schema, and store the schema if it is new. Raises IncompatibleSchema."""
         async with self._adding[topic]:
             while True:
                 versions = await self.versions(topic)
@@ -127,17 +126,13 @@ class Schemas:
                     return version_bytes(version)
 
     async def check_next(self, topic: str, schema: SchemaDefinition, strategy: SchemaCompatibility) -> None:
-        """Check that a schema could be the next version of a topic's schema. Raises IncompatibleSchema."""
+        """Check that a schema could be the topic's next version. Raises IncompatibleSchema."""
         await _compare(check_successor, await self.versions(topic), schema, strategy)
 
     async def delete(self, topic: str) -> int:
-        """Store a version that marks the topic's schema as deleted, and return its number.
+        """Mark the topic's schema as deleted with a new version, and return this version.
 
-        Stored messages name the versions of their schemas, so `get` still returns old versions, and no version number
-        is used again.
-
-        Raises SchemaNotFound if there is no schema, or if it is deleted already, and IncompatibleSchema if the topic
-        has MAX_VERSIONS versions.
+        Old versions remain readable, because stored messages name them. Raises SchemaNotFound and IncompatibleSchema.
         """
         async with self._adding[topic]:
             while True:
@@ -147,7 +142,7 @@ class Schemas:
                     return version
 
     async def _append(self, topic: str, schema: SchemaDefinition) -> int | None:
-        """Store the next version and return its number; None if the number is taken: the caller then tries again."""
+        """Store the next version, or return None if its number is taken."""
         versions = await self._versions(topic)
         if len(versions) >= MAX_VERSIONS:
             raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
@@ -162,21 +157,21 @@ class Schemas:
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
         ):
-            # This extends the cached list. A topic without versions has no cached list: the next call reads the table.
+            # This extends the cached list. An empty list is not cached, so the next call reads a topic's first version.
             versions.append(StoredSchema(version=version, schema=schema))
             return version
-        # Another process stored that version, or this process did and the answer was lost.
+        # Another process stored this version, or the answer to this process was lost.
         self._known.pop(topic, None)
         return None
 
     async def versions(self, topic: str) -> list[StoredSchema]:
-        """Return every version since the schema was last deleted, oldest first. Empty if the topic has no schema."""
+        """Return the versions since the schema was last deleted, oldest first."""
         return since_deletion(await self._versions(topic))
 
     async def get(self, topic: str, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return a schema and its version. `version` None = the latest, unless it was deleted.
+        """Return a schema and its version. If `version` is None, return the latest schema.
 
-        Raises SchemaNotFound, and IncompatibleSchema if `version` is malformed.
+        A deleted schema has no latest version. Raises SchemaNotFound and IncompatibleSchema.
         """
         number = None if version is None else version_number(version)
         stored = await self.versions(topic) if number is None else await self._versions(topic)
@@ -197,6 +192,6 @@ class Schemas:
             found = await repeat_until_done(
                 self._pool, lambda c: store.of_topic(c, topic), what="reading schemas"
             )
-            # Clients may ask for the schema of any number of topics that do not exist, so do not cache an empty list.
+            # Do not cache empty lists, because clients may ask for any number of missing topics.
             known = self._known.setdefault(topic, found) if found else found
         return known

@@ -1,9 +1,6 @@
-"""Offsets of consumer groups that pull. A group is a durable subscription; its offset follows from its cursor.
+"""Read and commit the offsets of consumer groups that pull.
 
-A client commits the smallest offset that it has not finished, as RocketMQ's clients do. A commit is a cumulative ack:
-it never moves the offset back, retention keeps the messages after it, and the console shows the group's backlog like
-any other. The act log records commits that create a group or move its offset. They share one act per day for each group
-and client address, because a consumer commits every few seconds.
+A group is a durable subscription, and its offset follows from the cursor. A commit is a cumulative ack.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ __all__ = ["GroupOffsets"]
 
 
 class GroupOffsets:
-    """The group offsets of every queue in memory. Calls `changed` after each commit that moves an offset."""
+    """Reads and commits offsets. Calls `changed` after a commit that moves an offset."""
 
     def __init__(
         self,
@@ -49,10 +46,7 @@ class GroupOffsets:
         self._changed = changed
 
     async def committed(self, topic: Topic, name: str) -> int:
-        """Return the offset of the group's next message.
-
-        Raises SubscriptionNotFound if there is no such group, and ServiceNotReady if the topic changes meanwhile.
-        """
+        """Return the offset of the group's next message. Raises SubscriptionNotFound and ServiceNotReady."""
         subscription = topic.subscriptions.get(name)
         if subscription is None or not subscription.is_durable:
             raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")
@@ -61,11 +55,12 @@ class GroupOffsets:
     async def commit(self, topic: Topic, name: str, offset: int, peer: str) -> int:
         """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
-        A missing group is created. An offset before the group's offset does not move it. `peer` is the client's address
-        without its port. Raises SubscriptionBusy while consumers are attached to the group's subscription; NotAllowed
-        for an offset beyond the queue's end, an invalid name, or a group that cannot be created; ServiceNotReady; and
-        PersistenceFailed or TopicFenced if the offset cannot be stored. Safe to repeat: a repeated commit also waits
-        until the offset is stored.
+        Creates a missing group. Never moves the offset back. Safe to repeat. `peer` is the client's address without
+        port.
+
+        Raises SubscriptionBusy while consumers are attached to the subscription. Raises NotAllowed for an invalid name
+        or an offset beyond the end of the queue. Raises ServiceNotReady if the topic changes meanwhile. Raises
+        PersistenceFailed or TopicFenced if the offset cannot be stored.
         """
         check_name(name)
         low, end = bounds(topic)
@@ -85,11 +80,12 @@ class GroupOffsets:
                 )
             kept = await _offset_of(topic, subscription)
             is_move = offset > max(low, kept)
-            if is_new or is_move:  # write the act first: no cursor moves without a trace
+            if is_new or is_move:
+                # No cursor may move without a stored act.
                 await self._record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
             if is_move:
                 await self._ack_before(topic, subscription, offset)
-            if not subscription.is_stored:  # wait also for an earlier commit or ack that is not stored yet
+            if not subscription.is_stored:  # An earlier commit or ack may not be stored yet
                 await self._stored(subscription)
         return await _offset_of(topic, subscription)
 
@@ -120,7 +116,8 @@ class GroupOffsets:
         def ack() -> None:
             nonlocal messages
             messages = topic.log.index.messages_in(position) or 0
-            done = offset - before  # consumed messages of this entry; `remaining` has the bits of the rest
+            # `remaining` has a bit for every unconsumed message of the entry.
+            done = offset - before
             remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
             subscription.cursor.ack_through(position, remaining)
             subscription.mark_dirty()
@@ -130,7 +127,6 @@ class GroupOffsets:
         self._changed(subscription)
 
     async def _stored(self, subscription: Subscription) -> None:
-        """Wait until the cursor's state is stored. If it cannot be stored, raise the error."""
         stored: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
 
         def durable(error: BrokerError | None) -> None:
@@ -144,7 +140,7 @@ class GroupOffsets:
 
 
 async def _offset_of(topic: Topic, subscription: Subscription) -> int:
-    """Return the number of messages before the first one that is not acked."""
+    """Return the number of messages before the first unacked message."""
     cursor = subscription.cursor
     index, following = topic.log.index, topic.log.ledgers.next_after(cursor.mark_delete)
     await topic.reader.load_index(index.unknown(cursor.mark_delete))
@@ -154,5 +150,5 @@ async def _offset_of(topic: Topic, subscription: Subscription) -> int:
     remaining = cursor.remaining_of(following)
     if not remaining:
         return through
-    # The lowest set bit stands for the first unacked message of the next entry.
+    # The lowest set bit is the first unacked message of the next entry.
     return through + (remaining & -remaining).bit_length() - 1

@@ -1,7 +1,6 @@
-"""Long-poll pulls: answered at once, or parked until a message arrives or their time is over.
+"""Answer long-poll pulls at once, or park them until a message arrives or their time is over.
 
-A parked pull costs a table entry and a future, but no task: arrivals and checks go through the table and wake only the
-pulls that get an answer. `Deadlines` runs the checks.
+A parked pull costs a table entry and a future, but no task.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ __all__ = ["ParkedPulls", "topic_of"]
 
 logger = logging.getLogger(__name__)
 
-# The offset, number of messages and filter of a pull. Pulls of one queue that agree in these get the same answer.
+# Pulls of one queue with equal offset, number of messages and filter get the same answer.
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
 class ParkedPulls:
-    """The table of parked pulls of this process. Use it on the event loop only."""
+    """The table of parked pulls of this process. Use it only from the event loop."""
 
     def __init__(
         self,
@@ -45,11 +44,7 @@ class ParkedPulls:
         max_message_bytes: int,
         longest_ms: int | None,
     ) -> None:
-        """Create the table.
-
-        `max_message_bytes` limits the uncompressed payload of an entry that is read. `longest_ms` replaces the parking
-        time that a client asks for; None = the client's time applies.
-        """
+        """Create the table. If set, `longest_ms` replaces the parking time that clients ask for."""
         self._topic_in_memory = topic_in_memory
         self._clock = clock
         self._deadlines = deadlines
@@ -58,23 +53,22 @@ class ParkedPulls:
         self._table: ParkedRequests[ParkedPull] = ParkedRequests()
         self._reader = PullReader(max_message_bytes=max_message_bytes)
         self._is_stopping = False
-        self._changed: set[QueueKey] = set()  # queues that changed since `take_changed` returned them
+        self._changed: set[QueueKey] = set()
         self.answers: dict[PullStatus, int] = dict.fromkeys(PullStatus, 0)
-        self.parked_total = 0  # requests that were parked
-        self.wake_ups = 0  # pulls answered when a message arrived
+        self.parked_total = 0
+        self.wake_ups = 0
 
     def __len__(self) -> int:
-        """Return the number of requests parked now."""
         return len(self._table)
 
     def take_changed(self, most: int) -> dict[QueueKey, list[ParkedPull]]:
-        """Return the parked pulls of at most `most` queues that changed since they were last taken."""
+        """Return the parked pulls of at most `most` changed queues."""
         taken = [self._changed.pop() for _ in range(min(most, len(self._changed)))]
         queues = self._table.queues()
         return {key: list(queues.get(key, ())) for key in taken}
 
     def changed_again(self, keys: Iterable[QueueKey]) -> None:
-        """Count these queues as changed again, because their report was not written."""
+        """Mark queues as changed again after their report was not written."""
         self._changed.update(keys)
 
     def waits_for(self, name: TopicName) -> bool:
@@ -82,12 +76,12 @@ class ParkedPulls:
         return _key(name) in self._table
 
     async def pull(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a pull, or park it. Raises BrokerError, psycopg.Error. Safe to repeat: a pull moves no offset."""
+        """Answer a pull, or park it. Raises BrokerError and psycopg.Error. Safe to repeat."""
         found = self.pull_now(topic, ask)
         return self._counted(await self._reader.read(topic, ask)) if found is None else found
 
     def pull_now(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do what `pull` does, without a query. Return None if the messages must be read from the database."""
+        """Do what `pull` does without a query, or return None if the messages are not in memory."""
         low, end = bounds(topic)
         if not low <= ask.offset <= end:
             moved_to = low if ask.offset < low else end
@@ -116,10 +110,10 @@ class ParkedPulls:
         return parked
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
-        """Answer the parked pulls whose offset and filter these durable entries match, or whose time is over."""
+        """Answer parked pulls that match these durable entries, or whose time is over."""
         end = topic.log.ledgers.total_messages
         undecoded = self._properties_of(entries)
-        decoded: list[tuple[int, Mapping[str, str]]] = []  # decoded once for all pulls
+        decoded: list[tuple[int, Mapping[str, str]]] = []
 
         def properties_from(offset: int) -> Iterator[Mapping[str, str]]:
             yield from (properties for at, properties in decoded if at >= offset)
@@ -143,7 +137,7 @@ class ParkedPulls:
             self._execute(topic, parked, entries, shared)
 
     def run_due(self, now_ms: int) -> int:
-        """Answer pulls whose time is over and, every 5 s, those whose queue has newer messages. Return how many."""
+        """Answer pulls whose time is over or whose queue has newer messages. Return how many."""
         ready = self._table.check(now_ms, self._end_of, _log_error)
         self._changed.update(parked.key for parked in ready)
         for parked in ready:
@@ -155,23 +149,23 @@ class ParkedPulls:
         return len(ready)
 
     def next_due_ms(self) -> int | None:
-        """Return the time of the next check, in ms since 1970; None while nothing is parked."""
+        """Return the time of the next check in Unix milliseconds, or None."""
         return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
         """Return the position of the entry with the message at `offset`, and the number of messages before this entry.
 
-        Raises BrokerError, psycopg.Error.
+        Raises BrokerError and psycopg.Error.
         """
         return await self._reader.place(topic, offset)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Forget a pull whose client is gone. Safe to repeat."""
+        """Drop a parked pull whose client is gone. Safe to repeat."""
         self._table.discard(parked)
         self._changed.add(parked.key)
 
     def topic_gone(self, topic: Topic) -> None:
-        """Answer the parked pulls of a topic that leaves memory. The clients pull again, which loads the topic."""
+        """Answer the parked pulls of a topic that leaves memory."""
         self._changed.add(_key(topic.name))
         for parked in self._table.take(_key(topic.name)):
             self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
@@ -182,8 +176,6 @@ class ParkedPulls:
         for parked in self._table.take_all():
             self._refuse(parked)
 
-    # -- answering -----------------------------------------------------------------------------------------------
-
     def _execute(
         self,
         topic: Topic,
@@ -191,10 +183,7 @@ class ParkedPulls:
         entries: Sequence[StoredEntry],
         shared: dict[_Question, PullAnswer],
     ) -> None:
-        """Run a pull again, without parking it a second time. Each request is answered once, whatever fails.
-
-        Pulls with the same question that wake on the same entries share one answer.
-        """
+        """Answer a parked pull, whatever fails. `shared` holds the answers to equal questions."""
         try:
             low, end = bounds(topic)
             if not low <= parked.offset <= end:
@@ -223,7 +212,6 @@ class ParkedPulls:
             self._refuse(parked)
 
     def _refuse(self, parked: ParkedPull) -> None:
-        """Answer that nothing was found: the queue cannot be read, or the broker stops. The client asks again."""
         answer = PullAnswer(
             status=PullStatus.NOT_FOUND,
             next_begin_offset=parked.offset,
@@ -242,7 +230,6 @@ class ParkedPulls:
         return answer
 
     def _properties_of(self, entries: Sequence[StoredEntry]) -> Iterator[tuple[int, Mapping[str, str]]]:
-        """Yield the offset and the properties of each message that is readable."""
         for entry in entries:
             first = entry.cumulative_messages - entry.messages
             for message in self._reader.messages(entry) or ():

@@ -1,7 +1,4 @@
-"""Serve the requests of pull clients: read messages from an offset, read a group's offset, or commit it.
-
-A queue is a partition, or the whole topic if it has no partitions.
-"""
+"""Serve pull clients. A queue is a partition, or a topic without partitions."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ __all__ = ["Pulls"]
 
 
 class Pulls:
-    """Finds a request's queue and passes the request on. While `is_ready` returns False, requests are refused."""
+    """Passes requests to their queues while `is_ready` returns True."""
 
     def __init__(
         self, topics: Topics, parked: ParkedPulls, offsets: GroupOffsets, *, is_ready: Callable[[], bool]
@@ -35,17 +32,11 @@ class Pulls:
         self._is_ready = is_ready
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a long-poll pull or park it.
-
-        Raises TopicNotFound for an unknown topic or queue, any other BrokerError, and psycopg.Error. Safe to repeat.
-        """
+        """Answer a long-poll pull or park it. Raises BrokerError and psycopg.Error. Safe to repeat."""
         return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do what `pull` does, without a query. Return None if that is not possible: call `pull` then.
-
-        When clients wait for new messages, the topic and the messages usually are in memory.
-        """
+        """Do what `pull` does without a query, or return None if a query is needed."""
         topic = self._queue_in_memory(ask.topic, ask.queue)
         return None if topic is None else self._parked.pull_now(topic, ask)
 
@@ -56,22 +47,20 @@ class Pulls:
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
         """Return the offset of a consumer group's next message.
 
-        Raises TopicNotFound for an unknown topic or queue, and the errors of `GroupOffsets.committed`.
+        Raises TopicNotFound and the errors of `GroupOffsets.committed`.
         """
         return await self._offsets.committed(await self._queue(topic, queue), subscription)
 
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store durably that the group has consumed everything before `offset`, and return the group's offset.
+        """Store that the group has consumed everything before `offset`, and return the group's offset. Safe to repeat.
 
-        `peer` is the client's address without its port, for the act log. Raises TopicNotFound for an unknown topic or
-        queue, and the errors of `GroupOffsets.commit`. Safe to repeat.
+        `peer` is the client's address without port. Raises TopicNotFound and the errors of `GroupOffsets.commit`.
         """
         return await self._offsets.commit(await self._queue(topic, queue), subscription, offset, peer)
 
     async def _queue(self, topic: TopicName, queue: int) -> Topic:
-        """Find the queue, without a query while it is in memory. Raises TopicNotFound and other BrokerErrors."""
         known = self._queue_in_memory(topic, queue)
         if known is not None:
             return known
@@ -85,6 +74,6 @@ class Pulls:
         known = self._topics.loaded.get(topic.full)
         if known is None:
             known = self._topics.loaded.get(f"{topic.full}-partition-{queue}")
-        elif queue:  # the topic has no partitions: a topic with the name of a partition is not its queue
+        elif queue:  # A topic without partitions has only queue 0
             return None
         return known if known is not None and known.is_open and self._is_ready() else None

@@ -1,4 +1,4 @@
-"""Write the rows of delivery stories that the recorders collected, once a second."""
+"""Store the rows of delivery stories."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ logger = logging.getLogger(__name__)
 
 
 class Stories:
-    """Stores each row at most once. Only the reporter calls `write`. A crash loses the rows that were not stored.
+    """Moves rows from the buffer to the database, each row at most once.
 
-    While the database is unavailable, rows wait in the buffer, and recorders count the events that do not fit.
+    A crash loses the rows that are not stored yet.
     """
 
     def __init__(self, pool: ConnectionPool, buffer: StoryBuffer) -> None:
         self._pool = pool
         self._buffer = buffer
-        self._rows: Sequence[StoryRow] = ()  # taken from the buffer and not stored yet
-        self._ids: Sequence[int] = ()  # ids of the first rows; a repeated statement uses the same ids
+        self._rows: Sequence[StoryRow] = ()
+        # A repeated statement must use the same ids.
+        self._ids: Sequence[int] = ()
 
     async def write(self) -> None:
-        """Store the waiting rows. Raises psycopg.Error while the database is unavailable; the next call tries again."""
+        """Store the waiting rows. Raises psycopg.Error while the database is unavailable."""
         if not self._rows:
             self._rows = self._buffer.take()
         while self._rows:
@@ -45,7 +46,7 @@ class Stories:
             except Exception as error:
                 if is_away(error):
                     raise
-                # Do not retry: the statement is likely to fail again, and the report waits for it.
+                # Do not retry, because the statement is likely to fail again.
                 logger.error(
                     "%s rows of delivery stories could not be stored and are lost: %s",
                     len(some),

@@ -1,4 +1,4 @@
-"""Free text in a form that the console's tables can store."""
+"""Prepare free text for the console's tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["storable"]
 
-_LONGEST: Final = 200  # characters
+_LONGEST: Final = 200
 
 
 def storable(text: str, most: int = _LONGEST) -> str:
