@@ -1,4 +1,4 @@
-"""Metrics of the process as a whole, read for each request for /metrics."""
+"""Metrics of the process as a whole."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ class ProcessMetrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every series of the process."""
         yield from self._gauges()
         yield from self._counters()
         pin = self._lifetime.pin
