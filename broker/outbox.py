@@ -45,17 +45,14 @@ def publish(
 ) -> None:
     """Publish one message as part of the open transaction of the database `using`, or immediately if there is none.
 
-    `topic` is a full or a short name. A missing topic is created if a policy allows it. Text is encoded as UTF-8. On a
-    partitioned topic, the ordering key chooses the partition. Without an ordering key, the key chooses. Messages of one
-    topic or partition keep the order of the calls. Two transactions keep their order only if the second begins to
-    publish after the first has committed.
+    A missing topic is created if a policy allows it. The ordering key chooses the partition. Without an ordering key,
+    the key chooses. Messages of one topic or partition keep the order of the calls. Two transactions keep their order
+    only if the second begins to publish after the first has committed.
 
-    The payload may have VELA_MAX_MESSAGE_BYTES, and properties and keys about 10 KiB. Times need a time zone and must
-    not be before 1970. Set at most one of `deliver_at` and `deliver_after`. Raises InvalidTopicName, MessageTooLarge or
-    MetadataInvalid. The transaction can continue after these errors.
+    Raises InvalidTopicName, MetadataInvalid for a wrong argument, or MessageTooLarge. The payload is limited to
+    VELA_MAX_MESSAGE_BYTES, and properties with keys to about 10 KiB. The transaction can continue after an error.
 
-    If the topic refuses the message later, the message stays in the outbox with the reason. The broker tries again
-    every minute. Later messages do not wait.
+    If the topic later refuses the message, the broker tries again every minute. Other messages do not wait.
     """
     name = _persistent(topic)
     data = _bytes(payload)

@@ -28,8 +28,8 @@ __all__ = [
 class Verdict(Enum):
     """A filter's decision about one entry for one subscription."""
 
-    ACCEPT = "accept"  # Ask the next filter. After the last filter, send the entry
-    REJECT = "reject"  # Ack the entry for this subscription and never send it
+    ACCEPT = "accept"  # Ask the next filter, or send the entry
+    REJECT = "reject"  # Ack the entry and never send it
     RESCHEDULE = "reschedule"  # Ask again after VELA_FILTER_RESCHEDULE_MS
 
 
@@ -37,15 +37,15 @@ class Verdict(Enum):
 class FilteredEntry:
     """One entry that one subscription is about to send. A batch is filtered as a whole."""
 
-    topic: str  # Full name
+    topic: str
     subscription: str
     subscription_type: str  # Exclusive, Shared, Failover or Key_Shared
     ledger_id: int
     entry_id: int
-    messages: int  # Number of messages in the entry
-    append_ms: int  # Unix time
+    messages: int
+    append_ms: int  # Unix time of the append
     redelivery_count: int
-    data: bytes  # Pulsar's wire format, which parse_header and decode_messages of vela.wire.entry read
+    data: bytes  # Pulsar's wire format. Decode it with vela.wire.entry
 
 
 class EntryFilter(Protocol):
@@ -59,14 +59,14 @@ class EntryFilter(Protocol):
 class SentEntry:
     """One entry that is being sent to one consumer."""
 
-    topic: str  # Full name
+    topic: str
     subscription: str
     consumer: str
     ledger_id: int
     entry_id: int
-    messages: int  # Unacked messages of the entry, which the consumer gets
+    messages: int  # Only unacked messages
     redelivery_count: int
-    data: bytes  # Pulsar's wire format
+    data: bytes
 
 
 class DispatchInterceptor(Protocol):

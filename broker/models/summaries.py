@@ -1,4 +1,4 @@
-"""Tables of numbers for lists, of obstacles to deliveries, and of consumers that left."""
+"""Tables of numbers for lists, obstacles to deliveries, and departed consumers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _STATES = [(state.value, state.words) for state in SubscriptionState]
 
 
 class TopicSummary(models.Model):
-    """A topic's numbers for lists. The broker that owns the topic writes them at most once a second."""
+    """A topic's numbers for lists."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
-    messages_in = models.BigIntegerField()  # Total since the topic was created
+    messages_in = models.BigIntegerField()
     bytes_in = models.BigIntegerField()
     stored_bytes = models.BigIntegerField()
     producers = models.IntegerField()
@@ -33,13 +33,12 @@ class TopicSummary(models.Model):
     last_append_ms = models.BigIntegerField()  # 0 means never
     max_backlog_messages = models.BigIntegerField(db_index=True)  # Largest backlog of a durable subscription
     subscriptions = models.IntegerField(db_default=0)  # Number of durable subscriptions
-    worst_subscription = models.TextField(db_default="")  # Name of the subscription with the largest backlog
-    message_rate_acked = models.FloatField(db_default=0.0)  # Sum over the durable subscriptions
-    # Time when the last client left. If no departure is known, the time when the broker loaded the topic.
-    # The value means nothing while clients are connected.
+    worst_subscription = models.TextField(db_default="")  # Has the largest backlog
+    message_rate_acked = models.FloatField(db_default=0.0)  # Messages per second
+    # Ignore the value while clients are connected.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    # Worst state of a durable subscription. NULL means that there is no durable subscription.
+    # NULL means that the topic has no durable subscription.
     state = models.SmallIntegerField(null=True, choices=_STATES)
     state_since_ms = models.BigIntegerField(db_default=0)
 
@@ -54,24 +53,23 @@ class TopicSummary(models.Model):
 
 
 class ListedTopic(models.Model):
-    """The numbers by which lists of topics sort and filter. Each topic has one row, and partitions have none.
+    """The numbers by which lists of topics sort and filter. Partitions have no rows.
 
-    The values of a partitioned topic cover all its partitions. Triggers in broker/storage/sql/functions.sql write the
-    rows and delete them with the topic, so the table needs no foreign key. Columns that change often have no index, so
-    that their updates stay HOT. A list that sorts by such a column reads the whole table, which takes 20 ms for
-    100,000 topics.
+    The values of a partitioned topic cover all its partitions. Triggers write and delete the rows, so the table needs
+    no foreign key. Columns that change often have no index, so that their updates stay HOT. A list that sorts by an
+    unindexed column reads the whole table, which takes 20 ms for 100,000 topics.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, db_constraint=False)
     namespace = models.ForeignKey(Namespace, models.CASCADE, db_index=False, db_constraint=False)
-    name = models.TextField()  # Copy of the topic's name, which never changes
-    subscriptions = models.IntegerField(db_default=0)  # Sum over the partitions
-    # -1 means that the topic was never reported.
+    name = models.TextField()
+    subscriptions = models.IntegerField(db_default=0)
+    # -1 means that there was no report yet.
     backlog_messages = models.BigIntegerField(db_default=-1)
     stored_bytes = models.BigIntegerField(db_default=-1)
     message_rate_in = models.FloatField(db_default=-1.0)  # Messages per second
     last_append_ms = models.BigIntegerField(db_default=-1)  # 0 means never
-    # Worst state of a durable subscription on any partition. 2047 means no durable subscription, or no report.
+    # 2047 means that there is no durable subscription, or no report yet.
     state = models.SmallIntegerField(db_default=2047)
     state_since_ms = models.BigIntegerField(db_default=0)
 
@@ -88,7 +86,7 @@ class ListedTopic(models.Model):
 
 
 class SubscriptionSummary(models.Model):
-    """A subscription's numbers for lists. The broker that owns the topic writes them at most once a second."""
+    """A subscription's numbers for lists."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     # The backlog is the topic's messages_in minus acked_messages.
@@ -102,15 +100,14 @@ class SubscriptionSummary(models.Model):
     message_rate_out = models.FloatField()
     message_rate_acked = models.FloatField()
     messages_redelivered = models.BigIntegerField()
-    # Time when the last consumer left. If no departure is known, the time when the broker loaded the topic.
-    # The value means nothing while consumers are attached.
+    # Ignore the value while consumers are attached.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    problems = models.JSONField(db_default={})  # The count of each problem
+    problems = models.JSONField(db_default={})  # Problems in words, with their counts
     # The smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)
-    drain_s = models.BigIntegerField(null=True)  # Seconds left at updated_ms, while the state is DRAINING
+    drain_s = models.BigIntegerField(null=True)  # Seconds until the backlog is drained, as of updated_ms
 
     class Meta:
         db_table = "vela_subscription_summary"
@@ -129,23 +126,22 @@ class SubscriptionObstacles(models.Model):
     """Obstacles to a subscription's deliveries."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
-    blocked = models.BooleanField()  # The consumers together have too many unacked messages
-    rate_limited = models.BooleanField()  # A dispatch rate made the subscription wait
-    gap = models.TextField()  # Description of an entry that is missing from the log, or empty
-    read_fault = models.TextField()  # Error of the latest read of the log. Empty if the read succeeded
-    # Failover only. Key of the active consumer, or of the next consumer while a switch is due. 0 means none.
+    blocked = models.BooleanField()  # Too many messages are unacked
+    rate_limited = models.BooleanField()
+    gap = models.TextField()  # Names a missing entry, or is empty
+    read_fault = models.TextField()  # Error of the latest read, or empty
+    # Key of the active Failover consumer, or of the next consumer while a switch is due.
     active_consumer = models.BigIntegerField()
     first_redeliveries = models.IntegerField()  # Redelivery count of the first unacked entry
-    # Hash slot with the most waiting entries. -1 means that none wait, or that no consumer covers the slot.
+    # Hash slot with the most waiting entries. -1 means that no entries wait for a consumer.
     key_slot = models.IntegerField()
-    key_consumer = models.BigIntegerField()  # Key of the consumer for which the slot's entries wait
+    key_consumer = models.BigIntegerField()  # The slot's entries wait for this consumer
     key_waiting_entries = models.BigIntegerField()
     key_is_draining = models.BooleanField()  # The consumer no longer owns the slot
 
     class Meta:
         db_table = "vela_subscription_obstacles"
         indexes = [
-            # The console's first page lists messages that are redelivered often.
             models.Index(
                 fields=["first_redeliveries"],
                 name="vela_subscription_poisoned",
@@ -158,14 +154,14 @@ class SubscriptionObstacles(models.Model):
 
 
 class ConsumerDeparture(models.Model):
-    """The consumer that left a subscription last, and the reason."""
+    """The last consumer that left a subscription."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     name = models.TextField()
     address = models.TextField()
     client_version = models.TextField()
     cause = models.CharField(max_length=16)  # A value of DepartureCause
-    # The reason in words. Empty if the client or the network ended the consumer.
+    # The reason in words. Empty if the client or the network caused the departure.
     detail = models.TextField()
     connected_ms = models.BigIntegerField()
     left_ms = models.BigIntegerField()

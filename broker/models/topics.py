@@ -11,7 +11,7 @@ class Tenant(models.Model):
     """The first part of a topic's name."""
 
     name = models.CharField(max_length=255, unique=True)
-    # True if the tenant was created or changed on request. A kept tenant stays even without namespaces.
+    # True after a request created or changed the tenant. A kept tenant stays even without namespaces.
     is_kept = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -27,7 +27,7 @@ class Namespace(models.Model):
 
     tenant = models.ForeignKey(Tenant, models.PROTECT)
     name = models.CharField(max_length=255)
-    policies = models.JSONField(default=dict)  # Only the policies that are set
+    policies = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -41,19 +41,16 @@ class Namespace(models.Model):
 class Topic(models.Model):
     """A topic, a partition, or a partitioned topic, which has no messages of its own.
 
-    An append must not update this table. A row that changes all the time gets slow while a transaction keeps an old
-    snapshot open.
+    An append must not update this table. A row that changes often gets slow while a transaction keeps an old snapshot.
     """
 
     namespace = models.ForeignKey(Namespace, models.PROTECT)
-    name = models.TextField(unique=True)  # Full name, such as persistent://tenant/namespace/local
-    partitions = models.IntegerField(default=0)  # 0 means that the topic is not partitioned
+    name = models.TextField(unique=True)  # For example persistent://tenant/namespace/local
+    partitions = models.IntegerField(default=0)  # 0 for a topic without partitions
     parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
-    partition = models.IntegerField(
-        default=-1
-    )  # Index inside the parent. -1 means that the topic is no partition
+    partition = models.IntegerField(default=-1)  # -1 means that the topic is no partition
     properties = models.JSONField(default=dict)
-    # Policies that are set on this topic. A partition follows the policies of its parent.
+    # A partition has its parent's policies.
     policies = models.JSONField(default=dict)
     terminated_at = models.DateTimeField(null=True, blank=True)
     producer_epoch = models.BigIntegerField(null=True, blank=True)  # Each exclusive producer raises the epoch
@@ -77,7 +74,7 @@ class Topic(models.Model):
 class TopicOwner(models.Model):
     """The owner of a topic.
 
-    A write to the topic's log or cursors locks this row FOR SHARE. Under an old epoch, the write stores nothing.
+    A write to the topic's log or cursors locks this row FOR SHARE. A write under an old epoch stores nothing.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
@@ -92,12 +89,12 @@ class TopicOwner(models.Model):
 
 
 class Schema(models.Model):
-    """One version of a topic's schema. Partitions use the schemas of their parent."""
+    """One version of a topic's schema. Partitions use their parent's schemas."""
 
     pk = models.CompositePrimaryKey("topic_name", "version")
-    topic_name = models.TextField()  # Full name
-    version = models.BigIntegerField()  # The first version is 0
-    type = models.SmallIntegerField()  # Schema.Type in Pulsar's protocol. 0 means that the schema was deleted
+    topic_name = models.TextField()
+    version = models.BigIntegerField()
+    type = models.SmallIntegerField()  # Pulsar's Schema.Type. 0 means that the schema was deleted
     name = models.TextField()
     data = models.BinaryField()
     properties = models.JSONField(default=dict)

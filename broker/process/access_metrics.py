@@ -21,7 +21,7 @@ class AccessMetrics(Collector):
         self._access = access
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry checks no names for duplicates."""
+        """Return nothing, so that the registry does not check names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:

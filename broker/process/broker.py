@@ -1,4 +1,4 @@
-"""One broker process, which builds, starts and stops the parts of the broker.
+"""One broker process.
 
 This file has over 400 lines to keep the wiring of the parts and the order of their start and stop in one place.
 """
@@ -116,7 +116,7 @@ class Broker:
         self.settings = settings
         self._database_dir = database_dir
         self._ticked_ms = clock.now_ms()
-        self.refused_requests: Counter[str] = Counter()  # Counts for binary clients, by kind of request
+        self.refused_requests: Counter[str] = Counter()  # Counts by kind of request
         self.connections = ConnectionLimits(settings)
         self.connection_metrics = ConnectionMetrics(self.connections)
         self._is_stopping = False
@@ -373,7 +373,7 @@ class Broker:
     async def start(self) -> None:
         """Take the broker lock and start every part. Raises BrokerAlreadyRuns or psycopg.Error.
 
-        If it is cancelled while the parts start, it releases the lock.
+        A cancellation while the parts start releases the lock.
         """
         await self.ownership.acquire()
         try:

@@ -23,7 +23,7 @@ class ConnectionMetrics(Collector):
         self.certificates: TlsCertificates | None = None
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry checks no names for duplicates."""
+        """Return nothing, so that the registry does not check names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:

@@ -14,13 +14,13 @@ __all__ = ["DiskMetrics"]
 
 
 class DiskMetrics(Collector):
-    """Reads the size and free space of a folder's disk."""
+    """Reads the size and free space of the disk that has a folder."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry checks no names for duplicates."""
+        """Return nothing, so that the registry does not check names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:

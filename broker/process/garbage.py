@@ -1,12 +1,12 @@
 """Make Python's full garbage collections at chosen times.
 
-A full collection visits every object to find cycles. It stops the broker for 50 ms, or for 0.8 s with 10,000 topics
-and their clients. By default, Python makes a full collection every few seconds while a producer sends at full speed.
-Therefore the broker lets Python collect only young objects, and makes the full collections itself. The longer a
-collection took, the longer the broker waits before the next collection. If memory grows, the broker waits less.
+A full collection visits every object. The collection stops the broker for 50 ms, or for 0.8 s with 10,000 topics and
+their clients. By default, Python makes a full collection every few seconds while a producer sends at full speed.
+Therefore the broker lets Python collect only young objects. The longer a full collection took, the longer the broker
+waits before the next collection. If memory grows, the broker waits less.
 
-Most full collections visit only new objects, because `gc.freeze` sets the surviving objects aside. A collection of all
-objects is much rarer. It also finds garbage among the objects that were set aside.
+Most full collections visit only new objects, because `gc.freeze` sets the surviving objects aside. Rarely, a collection
+visits all objects, to find garbage among the objects that were set aside.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["FullCollections", "peak_memory_bytes"]
 
-# Python collects young objects after this many new objects. Python 3.11 has the same default.
+# Python 3.11's default number of new objects before a collection of young objects.
 YOUNG_OBJECTS: Final = 700
-# Python collects the middle generation after this many collections of young objects. With Python's default of 10, a
-# collection of the middle generation takes 4 ms.
+# With Python's default of 10, a collection of the middle generation takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30
 LOOK_EVERY_S: Final = 1.0
-PAUSE_SHARE: Final = 500  # Collections of new objects together take at most 1/500 of the time
+PAUSE_SHARE: Final = 500  # Collections take at most 1/500 of the time
 AT_LEAST_S: Final = 10.0
-# If peak memory grows by this much, the growth may be garbage, so the next collection comes earlier.
+# If peak memory grows by this much, the next collection comes earlier.
 GROWTH_BYTES: Final = 16 * 1024 * 1024
-GROWING_SHARE: Final = 20  # At most 1/20 of the time, while memory grows
-# The same limits for collections of all objects.
+GROWING_SHARE: Final = 20  # Collections take at most 1/20 of the time while memory grows
+# Limits for collections of all objects.
 ALL_SHARE: Final = 5000
 ALL_AT_LEAST_S: Final = 600.0
 ALL_GROWTH_BYTES: Final = 64 * 1024 * 1024
@@ -44,7 +43,7 @@ ALL_GROWING_SHARE: Final = 100
 
 
 class FullCollections:
-    """Makes the full collections, on the event loop on which the instance is created."""
+    """Makes the full collections on the running event loop."""
 
     def __init__(
         self,
@@ -77,7 +76,7 @@ class FullCollections:
         self._next: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Stop Python's full collections, and make them here."""
+        """Make full collections instead of Python."""
         gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, _NEVER)
         self._next = self._call_later(LOOK_EVERY_S, self._look)
 

@@ -17,7 +17,7 @@ __all__ = ["Heartbeat"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 1.0
-LATE_S: Final = 5.0  # After this time the console says that the broker is silent
+LATE_S: Final = 5.0
 
 
 class Heartbeat:
@@ -26,7 +26,7 @@ class Heartbeat:
     def __init__(
         self, pool: ConnectionPool, *, may_store: Callable[[], bool], on_late: Callable[[], None]
     ) -> None:
-        """`on_late` is called after a gap of at least `SILENT_S`, in which a sweep may have deleted the sessions."""
+        """`on_late` is called after a gap of `SILENT_S` or more, because a sweep may have deleted the sessions."""
         self._pool = pool
         self._may_store = may_store
         self._on_late = on_late

@@ -39,7 +39,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[S]):
-    """One number for each topic or subscription. If `value` returns None, there is no series."""
+    """One number for each topic or subscription. A `value` of None gives no series."""
 
     name: str
     kind: str
@@ -50,7 +50,7 @@ class Family(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class SplitFamily(Generic[S]):
-    """Several numbers for each topic or subscription. `label` distinguishes them."""
+    """Several numbers for each topic or subscription, distinguished by a label."""
 
     name: str
     kind: str

@@ -1,8 +1,8 @@
-"""The page /metrics, with the series of the process and the series of topics and subscriptions.
+"""The page /metrics.
 
 The page is made in slices of about a millisecond, so that the broker serves messages between two slices.
-prometheus_client makes only the series of the process. It takes 10 µs per line and can only make a whole page at once.
-A large broker has a hundred thousand lines for topics and subscriptions.
+prometheus_client makes only the series of the process, because it takes 10 µs per line and cannot pause. A large broker
+has a hundred thousand lines for topics and subscriptions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
 _Put: TypeAlias = Callable[[str, float], None]  # Takes labels without the closing brace, and the value
 
 SLICE_S: Final = 0.001
-_LOOK_EVERY: Final = 8  # Topics or subscriptions between two readings of the clock
+_LOOK_EVERY: Final = 8
 
 
 class Metrics:
@@ -63,7 +63,7 @@ class Metrics:
         *,
         has_topics: bool,
     ) -> None:
-        """Without `has_topics`, the page has sums over each namespace instead of single topics and subscriptions."""
+        """Without `has_topics`, the page has only sums for each namespace."""
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry
@@ -98,8 +98,8 @@ class Metrics:
 
 
 class _Subject(NamedTuple):
-    labels: str  # The closing brace is missing
-    namespace: str  # Labels of the namespace
+    labels: str
+    namespace: str
     of: Any
 
 

@@ -47,7 +47,7 @@ class BrokerAlreadyRuns(Exception):
 
 
 class Ownership:
-    """Takes and keeps the lock. Calls `on_resumed` after a lost lock was taken again."""
+    """Takes and keeps the lock. Calls `on_resumed` after it has taken a lost lock again."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Ownership:
         self.on_resumed: Callable[[], None] = lambda: None
 
     async def acquire(self) -> None:
-        """Take the lock. Wait at most `lock_wait_s` seconds for an earlier broker to stop.
+        """Take the lock. Wait at most `lock_wait_s` for an earlier broker to stop.
 
         Raises BrokerAlreadyRuns, which names the holder, or psycopg.Error.
         """
@@ -147,7 +147,7 @@ class Ownership:
                 await asyncio.sleep(_RETRY_S)
         try:
             self.on_resumed()
-        except Exception:  # This process has the lock nevertheless
+        except Exception:
             logger.exception(
                 "the broker lock is held again, but telling the other parts of the broker failed"
             )
@@ -183,7 +183,7 @@ class Ownership:
     def _notified(self, channel: str, payload: str) -> None:
         try:
             self._on_notify(channel, payload)
-        except Exception:  # A handler's error must not end the lock
+        except Exception:
             logger.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:

@@ -49,7 +49,7 @@ class ProcessMetrics(Collector):
         self._tick_age_s = tick_age_s
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry checks no names for duplicates."""
+        """Return nothing, so that the registry does not check names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:

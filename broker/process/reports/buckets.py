@@ -1,4 +1,4 @@
-"""Count the activity of topics and subscriptions in a bucket, which is one interval of the console's charts."""
+"""Count activity in buckets, which are the intervals of the console's charts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ __all__ = ["Buckets", "merged"]
 
 logger = logging.getLogger(__name__)
 
-_SLICE = 200  # Topics and subscriptions, less than a millisecond of work
+_SLICE = 200  # Less than a millisecond of work
 
 
 class _Seen:
-    """A subscription's numbers at the end of its last bucket."""
-
     __slots__ = ("backlog", "messages_acked", "messages_out", "messages_redelivered")
 
     def __init__(self, backlog: int) -> None:
@@ -34,8 +32,6 @@ class _Seen:
 
 
 class _SeenTopic:
-    """A topic's numbers at the end of its last bucket."""
-
     __slots__ = ("backlog", "bytes_in", "messages_in", "stored_bytes")
 
     def __init__(self, topic: Topic, messages_in: int, bytes_in: int) -> None:
@@ -50,16 +46,14 @@ class Buckets:
     def __init__(self) -> None:
         self._seen: WeakKeyDictionary[Subscription, _Seen] = WeakKeyDictionary()
         self._seen_topics: WeakKeyDictionary[Topic, _SeenTopic] = WeakKeyDictionary()
-        self._newest: WeakValueDictionary[int, Topic] = (
-            WeakValueDictionary()
-        )  # The newest object of each topic id
-        self._topics: dict[int, set[Topic]] = {}  # Changed topics by topic id
-        self._subscriptions: dict[int, set[Subscription]] = {}  # Changed subscriptions by topic id
+        self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()
+        self._topics: dict[int, set[Topic]] = {}
+        self._subscriptions: dict[int, set[Subscription]] = {}
         self._noted: set[Topic | Subscription] = set()
-        self._sums: dict[int, Counter[str]] = {}  # Sums over the subscriptions of each topic id
+        self._sums: dict[int, Counter[str]] = {}
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Remember that topics and subscriptions changed."""
+        """Remember which topics and subscriptions changed."""
         for topic in topics - self._noted:
             self._topics.setdefault(topic.topic_id, set()).add(topic)
             if topic not in self._seen_topics:
@@ -84,7 +78,7 @@ class Buckets:
     def slices(self) -> Generator[list[PointRow]]:
         """Yield the rows of everything that changed since the last call.
 
-        If the caller stops early, the remaining rows are in the next bucket.
+        If the caller stops early, the next bucket has the remaining rows.
         """
         rows: list[PointRow] = []
         looked_at = 0
@@ -106,10 +100,7 @@ class Buckets:
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
-        """Yield a row for each subscription and for the topic, or None for a row that need not be stored.
-
-        If several objects had the same id one after another, they share a row.
-        """
+        """Yield rows, and None for an object without a row. Objects that had the same id share a row."""
         topics = set(self._topics.get(topic_id, ()))
         if (newest := self._newest.get(topic_id)) is not None:
             topics.add(newest)
@@ -120,9 +111,7 @@ class Buckets:
         last: PointRow | None = None
         for each in sorted(subscriptions, key=lambda each: (_id_of_row(each), each.log.owner_epoch)):
             if last is not None and last.subscription_id != _id_of_row(each):
-                yield _worth_storing(
-                    last
-                )  # Yield before the next row is counted, because the caller may stop here
+                yield _worth_storing(last)  # The caller may stop here
                 last = None
             row = self._take(topic_id, each)
             sums["messages_out"] += row.messages_out

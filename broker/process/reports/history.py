@@ -1,4 +1,4 @@
-"""Write points for the console's charts. A bucket has the points of 10 s."""
+"""Write the points of the console's charts."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _MOST_BEHIND_MS: Final = 60_000
 class History:
     """Stores each bucket at most once. Its methods must be called one at a time.
 
-    While the database is unavailable, the next bucket grows. A crash loses activity that was not stored.
+    While the database is unavailable, the next bucket grows. A crash loses unstored activity.
     """
 
     def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
         self._pool = pool
         self._clock = clock
         self._buckets = Buckets()
-        self._open_ms = 0  # Start of the earliest bucket that may still be written
-        self._is_behind = False  # Whether the warning that the clock is behind was logged
+        self._open_ms = 0  # The earliest bucket that may still be written
+        self._is_behind = False
         self._unstored: tuple[int, list[PointRow]] | None = None  # Start of a bucket, and its rows
 
     async def start(self) -> None:
@@ -47,14 +47,13 @@ class History:
         self._open_ms = max(written_ms, _start_of_bucket(self._clock.now_ms()))
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Count topics and subscriptions in the next bucket."""
+        """Count changed topics and subscriptions in the next bucket."""
         self._buckets.note(topics, subscriptions)
 
     async def write(self) -> None:
         """Store the bucket that has ended, if any. Raises psycopg.Error while the database is unavailable.
 
-        Changes until this call count in the ended bucket too. If a roll-up by Celery holds the lock too long, the next
-        call stores the bucket.
+        The bucket includes all changes until this call. While a roll-up locks the points, the bucket waits.
         """
         try:
             await self._store()
@@ -77,7 +76,7 @@ class History:
         self._is_behind = True
 
     async def finish(self) -> None:
-        """Store everything up to now. Raises psycopg.Error if the database is away or a roll-up holds its lock."""
+        """Store everything up to now. Raises psycopg.Error."""
         await self._store()
         await self._close(max(self._open_ms, _start_of_bucket(self._clock.now_ms())))
 
@@ -88,7 +87,7 @@ class History:
         self._unstored = (at_ms, rows)
         for some in self._buckets.slices():
             rows += some
-            await asyncio.sleep(0)  # Serve clients between two slices
+            await asyncio.sleep(0)  # Serve clients between slices
         await self._store()
 
     async def _store(self) -> None:
@@ -101,7 +100,7 @@ class History:
                     await add_points(connection, at_ms, rows)
             except psycopg.Error as error:
                 if is_away(error) or isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
-                    raise  # The next call repeats the statement
+                    raise
                 # Do not retry, because a refused row is likely to be refused for ever.
                 logger.error(
                     "the database refused %s points; charts have a gap of 10 s: %s",

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["ParkedReport"]
 
 _INTERVAL_S: Final = 1.0
-_QUEUES_AT_ONCE: Final = 500  # About 10 ms of work
-_SHOWN: Final = 50  # Pulls that the row of a queue describes
+_QUEUES_AT_ONCE: Final = 500  # Limit for one turn, about 10 ms of work
+_SHOWN: Final = 50  # Most pulls that one row describes
 
 
 class ParkedReport:

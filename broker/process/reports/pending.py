@@ -79,7 +79,7 @@ def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_R
 
 
 def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Yield the delivered range, because nothing more precise is known on Exclusive and Failover."""
+    """Yield the delivered range. Exclusive and Failover know nothing more precise."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.log.ledgers

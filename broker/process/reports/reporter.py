@@ -38,7 +38,7 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_ANEW_AT_ONCE: Final = 1000  # About 50 ms of work
+_ANEW_AT_ONCE: Final = 1000  # Limit for one report, about 50 ms of work
 _JUDGED_AT_ONCE: Final = 1000
 _COME_BACK_MS = 60_000  # Time in which clients of an earlier broker connect again
 
@@ -51,16 +51,13 @@ class Reporter:
         self._clock = clock
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
-        self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())  # Still to be reported anew
-        # Consumers that left, by key and oldest first. None for a reader, because its departure is not stored.
+        self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())
+        # Departed consumers by key, oldest first. A reader's value is None, because its departure is not stored.
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
-        self._newest: WeakValueDictionary[int, Topic] = (
-            WeakValueDictionary()
-        )  # The newest object of each topic id
-        # Rows of obstacles that are stored.
+        self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()
         self._obstacles: WeakKeyDictionary[Subscription, obstacle_store.ObstaclesRow] = WeakKeyDictionary()
-        self._refused: set[Topic] = set()  # Topics whose last report the database refused
+        self._refused: set[Topic] = set()
         self.rates = Rates()
         self.standings = Standings()
         self._started_ms = 0  # Time of `start`, or 0 once `_judge_unloaded` has finished
@@ -104,12 +101,12 @@ class Reporter:
         self._subscriptions.add(subscription)
 
     def report_anew(self, topics: Sequence[Topic]) -> None:
-        """Report topics and all their subscriptions over the next reports, because the tables may have lost rows."""
+        """Report topics and all their subscriptions, because the tables may have lost rows."""
         self._obstacles.clear()
         self._anew = _with_subscriptions(topics)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Delete the consumer's rows with the next report. Store the departure unless the consumer was a reader."""
+        """Delete the consumer's rows with the next report. Store a departure, except for a reader."""
         self._gone_consumers[consumer.key] = (
             departure_of(subscription, consumer, self._clock.now_ms()) if subscription.is_durable else None
         )
@@ -122,7 +119,7 @@ class Reporter:
 
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
-        await self.stories.write()  # First, because the report makes open pages read the stories
+        await self.stories.write()  # First, because the report makes pages read the stories
         await self._report()
         await self.history.write()
         await self._judge_unloaded()
@@ -147,7 +144,7 @@ class Reporter:
             if not (topics or subscriptions or gone_consumers or gone_producers):
                 return
             await self._write(await self._reports(topics, subscriptions), gone_consumers, gone_producers)
-        except BaseException:  # After a failure or cancellation, report again
+        except BaseException:  # Report the changes again after any failure
             self._topics |= topics
             self._subscriptions |= subscriptions
             self._gone_consumers = gone_consumers | self._gone_consumers
@@ -155,10 +152,7 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge subscriptions to which no client has come back since an earlier broker ended.
-
-        `standings` judges only subscriptions in memory.
-        """
+        """Judge subscriptions that no client has used since an earlier broker ended."""
         now_ms = self._clock.now_ms()
         if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:
             return
@@ -171,8 +165,8 @@ class Reporter:
                 self._started_ms = 0
         except psycopg.Error as error:
             if is_away(error):
-                raise  # The next turn repeats the statement
-            # Do not retry, because the statement is likely to be refused for ever.
+                raise
+            # Do not retry, because the database is likely to refuse the statement again.
             self._started_ms = 0
             logger.error(
                 "the database refused to judge the subscriptions of an earlier broker; each keeps its state until a"
@@ -196,7 +190,7 @@ class Reporter:
             elif subscription.log.is_open and (
                 found is None or found.owner_epoch < subscription.log.owner_epoch
             ):
-                # The subscription's topic is still loading. Try again with the next report.
+                # Try again, because the subscription's topic is still loading.
                 self._subscriptions.add(subscription)
         now_ms = self._clock.now_ms()
         reports = []
@@ -205,7 +199,7 @@ class Reporter:
             done += 1 + len(its_changed)
             if done >= SLICE:
                 done = 0
-                await asyncio.sleep(0)  # Serve clients between two slices
+                await asyncio.sleep(0)
             try:
                 reports.append(await report_of(topic, its_changed, self.rates, self.standings, now_ms))
             except Exception:
@@ -221,7 +215,7 @@ class Reporter:
         gone_consumers: Mapping[int, obstacle_store.DepartureRow | None],
         gone_producers: list[int],
     ) -> None:
-        """Store the reports. If the database refuses a report, leave out only the report's topic."""
+        """Store the reports. Leave out only reports that the database refuses."""
         try:
             await self._store(reports, gone_consumers, gone_producers)
         except Exception as error:
@@ -235,7 +229,7 @@ class Reporter:
                 await self._write(reports[:half], {}, [])
                 await self._write(reports[half:], {}, [])
             else:
-                # Do not retry, because a refused row is likely to be refused for ever.
+                # Do not retry, because the database is likely to refuse the row again.
                 self._say_refused(reports, error)
         else:
             self._refused.difference_update(each.topic for each in reports)
@@ -243,7 +237,6 @@ class Reporter:
     def _say_refused(self, reports: Sequence[TopicReport], error: Exception) -> None:
         self._refused = {each for each in self._refused if each.is_open}
         if isinstance(error, psycopg.errors.ForeignKeyViolation):
-            # A topic or subscription was deleted between the lookup of its row and the insert.
             logger.info(
                 "a report named something that was just deleted; the next report leaves it out (%s)",
                 first_line(error),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SLICE", "TopicReport", "report_of"]
 
-SLICE: Final = 200  # Subscriptions, about 10 ms of work
+SLICE: Final = 200  # Subscriptions, which take about 10 ms
 
 _MOST_PROPERTIES = 50  # Limit for one producer or consumer
 
@@ -40,8 +40,8 @@ class TopicReport:
     topic: Topic
     row: store.TopicSummaryRow
     producers: Sequence[store.ProducerRow]
-    subscriptions: Sequence[store.SubscriptionSummaryRow]  # Only changed, durable subscriptions
-    consumers: Sequence[store.ConsumerRow]  # Consumers of every changed subscription
+    subscriptions: Sequence[store.SubscriptionSummaryRow]
+    consumers: Sequence[store.ConsumerRow]
     pending: Sequence[PendingRow]
     obstacles: Mapping[Subscription, ObstaclesRow]
 
@@ -65,8 +65,9 @@ async def report_of(
             consumers.append(_consumer_row(each, consumer, its_pending, rates, now_ms))
             pending += its_pending
         if number % SLICE == 0:
-            await asyncio.sleep(0)  # Serve clients between two slices
-    row = _topic_row(topic, rates, standings, now_ms)  # Last, so that acked is never above published
+            await asyncio.sleep(0)
+    # Read the published messages last, so that no page shows more acked than published messages.
+    row = _topic_row(topic, rates, standings, now_ms)
     return TopicReport(
         topic=topic,
         row=row,

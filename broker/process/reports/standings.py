@@ -18,19 +18,19 @@ __all__ = ["Standings"]
 
 logger = logging.getLogger(__name__)
 
-# Only every sixtieth look forgets subscriptions, because forgetting goes through all of them.
+# Only every sixtieth look forgets subscriptions, because forgetting visits all subscriptions.
 _FORGET_EVERY: Final = 60
-_SLICE: Final = 200  # Subscriptions, a few milliseconds of work
-_NO_DUE_TIME_MS: Final = 10_000  # Time until the next look if no due time is in memory
+_SLICE: Final = 200  # A few milliseconds of work
+_NO_DUE_TIME_MS: Final = 10_000
 _UNATTENDED_MS: Final = 5_000  # Time between looks at a subscription without consumers
 
 
 class Standings:
-    """The states of the subscriptions in memory. A look judges the subscriptions whose state may have changed."""
+    """The states of the subscriptions in memory."""
 
     def __init__(self) -> None:
-        self._known: dict[Subscription, Standing | None] = {}  # None means idle, with nothing to remember
-        # Time of the next look, even if the subscription does not change.
+        self._known: dict[Subscription, Standing | None] = {}  # None means idle
+        # Time of the next look without a change.
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
         self._looked_ms = 0
@@ -38,10 +38,10 @@ class Standings:
     async def look(
         self, topics: Iterable[Topic], subscriptions: Iterable[Subscription], now_ms: int
     ) -> set[Subscription]:
-        """Judge changed subscriptions, and return the subscriptions whose state has changed.
+        """Judge subscriptions, and return the subscriptions whose state has changed.
 
-        Also judge subscriptions of `topics`, and subscriptions whose state can change with time alone. A subscription
-        of `topics` that has no consumers may be judged five seconds later.
+        Also judge subscriptions whose state can change with time alone. A subscription of `topics` without consumers
+        may be judged five seconds later.
         """
         if now_ms < self._looked_ms:  # The clock was set back, so the next looks may be hours away
             self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)
@@ -64,7 +64,7 @@ class Standings:
             if self._looks_new(each, now_ms):
                 news.add(each)
             if number % _SLICE == 0:
-                await asyncio.sleep(0)  # Serve clients between two slices
+                await asyncio.sleep(0)
         return news
 
     def verdict(self, subscription: Subscription, now_ms: int) -> Verdict:
@@ -97,7 +97,7 @@ class Standings:
     def _looks_new(self, subscription: Subscription, now_ms: int) -> bool:
         try:
             return self._is_news(subscription, now_ms)
-        except Exception:  # The other subscriptions must still be judged
+        except Exception:
             logger.exception(
                 "subscription %s of %s was not judged", subscription.name, subscription.topic_name
             )

@@ -25,11 +25,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStatistics:
-    """The numbers of a subscription on one partition, or on all partitions together."""
+    """A subscription's numbers on one partition, or on all partitions."""
 
     name: str
-    type: str  # Type of the last consumers. Over all partitions, the first partition decides
-    consumers: int  # A consumer of a partitioned topic counts once for each partition
+    type: str
+    consumers: int  # Each partition counts a consumer of a partitioned topic
     backlog_messages: int
     backlog_bytes: int
     unacked_messages: int
@@ -40,35 +40,35 @@ class SubscriptionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatistics:
-    """The numbers of one topic or partition, or of all partitions together."""
+    """The numbers of one topic or partition, or of all partitions."""
 
     name: str
-    messages_in: int  # Total since the topic was created
+    messages_in: int
     bytes_in: int
     stored_bytes: int
     producers: int
     message_rate_in: float  # Messages per second
     byte_rate_in: float
-    last_append_ms: int  # Unix time, or 0 for never
-    updated_ms: int  # Unix time of the oldest report in the numbers. 0 means no report
-    subscriptions: tuple[SubscriptionStatistics, ...]  # Sorted by name
+    last_append_ms: int  # 0 means never
+    updated_ms: int  # Oldest report, or 0 before the first report
+    subscriptions: tuple[SubscriptionStatistics, ...]
 
     @property
     def consumers(self) -> int:
-        """The number of consumers that are attached to all subscriptions together."""
+        """The number of attached consumers."""
         return sum(each.consumers for each in self.subscriptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedStatistics:
-    """A topic's totals and its parts. A topic without partitions is its own only part."""
+    """A topic's totals and its parts."""
 
     total: TopicStatistics
-    parts: tuple[TopicStatistics, ...]  # Ordered by partition
+    parts: tuple[TopicStatistics, ...]
 
 
 async def partitioned_statistics(pool: ConnectionPool, name: TopicName) -> PartitionedStatistics:
-    """Read the statistics of a topic. Raises TopicNotFound if it does not exist."""
+    """Read the statistics of a topic. Raises TopicNotFound."""
     rows = await repeat_until_done(pool, lambda c: store.statistics(c, name.full), what="reading statistics")
     if not rows:
         raise TopicNotFound(f"topic {name} does not exist")
