@@ -46,8 +46,8 @@ def publish(
     """Publish one message as part of the open transaction of the database `using`, or immediately if there is none.
 
     A missing topic is created if a policy allows it. The ordering key chooses the partition. Without an ordering key,
-    the key chooses. Messages of one topic or partition keep the order of the calls. Two transactions keep their order
-    only if the second begins to publish after the first has committed.
+    the key chooses the partition. In a transaction, messages of one topic or partition keep the order of the calls.
+    Two transactions keep their order only if the second begins to publish after the first has committed.
 
     Raises InvalidTopicName, MetadataInvalid for a wrong argument, or MessageTooLarge. The payload is limited to
     VELA_MAX_MESSAGE_BYTES, and properties with keys to about 10 KiB. The transaction can continue after an error.

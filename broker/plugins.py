@@ -45,7 +45,7 @@ class FilteredEntry:
     messages: int
     append_ms: int  # Unix time of the append
     redelivery_count: int
-    data: bytes  # Pulsar's wire format. Decode it with vela.wire.entry
+    data: bytes  # Pulsar's wire format, which vela.wire.entry decodes
 
 
 class EntryFilter(Protocol):
@@ -64,7 +64,7 @@ class SentEntry:
     consumer: str
     ledger_id: int
     entry_id: int
-    messages: int  # Only unacked messages
+    messages: int  # Number of unacked messages
     redelivery_count: int
     data: bytes
 

@@ -33,7 +33,7 @@ class TopicSummary(models.Model):
     last_append_ms = models.BigIntegerField()  # 0 means never
     max_backlog_messages = models.BigIntegerField(db_index=True)  # Largest backlog of a durable subscription
     subscriptions = models.IntegerField(db_default=0)  # Number of durable subscriptions
-    worst_subscription = models.TextField(db_default="")  # Has the largest backlog
+    worst_subscription = models.TextField(db_default="")  # The subscription with the largest backlog
     message_rate_acked = models.FloatField(db_default=0.0)  # Messages per second
     # Ignore the value while clients are connected.
     last_used_ms = models.BigIntegerField(db_default=0)
@@ -107,7 +107,7 @@ class SubscriptionSummary(models.Model):
     # The smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)
-    drain_s = models.BigIntegerField(null=True)  # Seconds until the backlog is drained, as of updated_ms
+    drain_s = models.BigIntegerField(null=True)  # Seconds from updated_ms until the backlog is drained
 
     class Meta:
         db_table = "vela_subscription_summary"
@@ -128,8 +128,8 @@ class SubscriptionObstacles(models.Model):
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     blocked = models.BooleanField()  # Too many messages are unacked
     rate_limited = models.BooleanField()
-    gap = models.TextField()  # Names a missing entry, or is empty
-    read_fault = models.TextField()  # Error of the latest read, or empty
+    gap = models.TextField()  # Names an entry that is missing from the log, or is empty
+    read_fault = models.TextField()  # Error of the latest read of the log, or empty
     # Key of the active Failover consumer, or of the next consumer while a switch is due.
     active_consumer = models.BigIntegerField()
     first_redeliveries = models.IntegerField()  # Redelivery count of the first unacked entry

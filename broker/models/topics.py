@@ -45,12 +45,12 @@ class Topic(models.Model):
     """
 
     namespace = models.ForeignKey(Namespace, models.PROTECT)
-    name = models.TextField(unique=True)  # For example persistent://tenant/namespace/local
-    partitions = models.IntegerField(default=0)  # 0 for a topic without partitions
+    name = models.TextField(unique=True)  # Full name, such as persistent://tenant/namespace/local
+    partitions = models.IntegerField(default=0)  # 0 means that the topic is not partitioned
     parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
-    partition = models.IntegerField(default=-1)  # -1 means that the topic is no partition
+    partition = models.IntegerField(default=-1)  # -1 means that the topic is not a partition
     properties = models.JSONField(default=dict)
-    # A partition has its parent's policies.
+    # A partition uses its parent's policies.
     policies = models.JSONField(default=dict)
     terminated_at = models.DateTimeField(null=True, blank=True)
     producer_epoch = models.BigIntegerField(null=True, blank=True)  # Each exclusive producer raises the epoch

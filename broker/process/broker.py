@@ -121,7 +121,7 @@ class Broker:
         self.connection_metrics = ConnectionMetrics(self.connections)
         self._is_stopping = False
         self._subscription_settings = SubscriptionSettings.of(settings)
-        self._next_key = partial(next, itertools.count(1))  # Numbers producers and consumers
+        self._next_key = partial(next, itertools.count(1))  # Makes keys for producers and consumers
         self.tasks = BackgroundTasks()
         self.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
         self.access = Access(settings, pool)

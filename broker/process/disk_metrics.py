@@ -14,7 +14,7 @@ __all__ = ["DiskMetrics"]
 
 
 class DiskMetrics(Collector):
-    """Reads the size and free space of the disk that has a folder."""
+    """Reads the size and free space of a folder's disk."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

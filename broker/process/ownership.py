@@ -66,7 +66,7 @@ class Ownership:
         self._connection: Connection | None = None
         self._backends: set[int] = set()  # Backends that may still have this process's lock
         self._task: asyncio.Task[None] | None = None
-        self.is_held = False  # While False, consumers get no messages
+        self.is_held = False  # Consumers get no messages while the value is False
         self.on_resumed: Callable[[], None] = lambda: None
 
     async def acquire(self) -> None:
@@ -159,7 +159,7 @@ class Ownership:
         for each in logs:
             if each not in kept:
                 each.fence("another broker took the topic while the lock was lost")
-        # Listen last. A success shows that the lock was not lost while the epochs advanced.
+        # Listen last. Success shows that the lock was not lost while the epochs advanced.
         await self._listen(connection)
         self._backends = {connection.info.backend_pid}
         self.is_held = True

@@ -101,7 +101,7 @@ class History:
             except psycopg.Error as error:
                 if is_away(error) or isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
                     raise
-                # Do not retry, because a refused row is likely to be refused for ever.
+                # Do not retry, because the database is likely to refuse the rows again.
                 logger.error(
                     "the database refused %s points; charts have a gap of 10 s: %s",
                     len(rows),

@@ -24,7 +24,7 @@ __all__ = ["ParkedReport"]
 
 _INTERVAL_S: Final = 1.0
 _QUEUES_AT_ONCE: Final = 500  # Limit for one turn, about 10 ms of work
-_SHOWN: Final = 50  # Most pulls that one row describes
+_SHOWN: Final = 50  # Limit for the row of one queue
 
 
 class ParkedReport:

@@ -79,7 +79,7 @@ def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_R
 
 
 def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Yield the delivered range. Exclusive and Failover know nothing more precise."""
+    """Yield the delivered range. On Exclusive and Failover, nothing more precise is known."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.log.ledgers

@@ -190,7 +190,7 @@ class Reporter:
             elif subscription.log.is_open and (
                 found is None or found.owner_epoch < subscription.log.owner_epoch
             ):
-                # Try again, because the subscription's topic is still loading.
+                # The subscription's topic is still loading. Try again with the next report.
                 self._subscriptions.add(subscription)
         now_ms = self._clock.now_ms()
         reports = []

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SLICE", "TopicReport", "report_of"]
 
-SLICE: Final = 200  # Subscriptions, which take about 10 ms
+SLICE: Final = 200  # Number of subscriptions, about 10 ms of work
 
 _MOST_PROPERTIES = 50  # Limit for one producer or consumer
 

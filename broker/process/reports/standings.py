@@ -30,7 +30,7 @@ class Standings:
 
     def __init__(self) -> None:
         self._known: dict[Subscription, Standing | None] = {}  # None means idle
-        # Time of the next look without a change.
+        # Time of the next look, if nothing changes earlier.
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
         self._looked_ms = 0
@@ -41,7 +41,7 @@ class Standings:
         """Judge subscriptions, and return the subscriptions whose state has changed.
 
         Also judge subscriptions whose state can change with time alone. A subscription of `topics` without consumers
-        may be judged five seconds later.
+        may be judged up to five seconds later.
         """
         if now_ms < self._looked_ms:  # The clock was set back, so the next looks may be hours away
             self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)

@@ -29,7 +29,7 @@ class SubscriptionStatistics:
 
     name: str
     type: str
-    consumers: int  # Each partition counts a consumer of a partitioned topic
+    consumers: int  # A consumer of a partitioned topic counts once for each partition
     backlog_messages: int
     backlog_bytes: int
     unacked_messages: int
@@ -50,7 +50,7 @@ class TopicStatistics:
     message_rate_in: float  # Messages per second
     byte_rate_in: float
     last_append_ms: int  # 0 means never
-    updated_ms: int  # Oldest report, or 0 before the first report
+    updated_ms: int  # Time of the oldest report, or 0 before the first report
     subscriptions: tuple[SubscriptionStatistics, ...]
 
     @property
