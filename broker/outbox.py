@@ -1,8 +1,7 @@
-"""`broker.publish`: messages that are part of a Django transaction.
+"""Publish messages as part of a Django transaction.
 
-Each message is a row of `vela_outbox`. After the transaction has committed, the broker moves the message into the
-topic. A rollback removes the row. Publishing locks no existing row, so a long transaction does not delay other
-messages.
+Each message is a row of `vela_outbox`. After the commit, the broker moves the message into its topic. Publishing locks
+no existing row, so a long transaction does not delay other messages.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from vela.wire.entry import encode_single
 
 __all__ = ["apublish", "publish"]
 
-# Connections that have published and not yet notified the broker.
+# Connections that have published but not yet notified the broker.
 _unannounced: WeakKeyDictionary[BaseDatabaseWrapper, bool] = WeakKeyDictionary()
 
 
@@ -46,16 +45,14 @@ def publish(
 ) -> None:
     """Publish one message as part of the open transaction of the database `using`, or immediately if there is none.
 
-    `topic` is a full or a short name; the topic is created if it does not exist and a policy allows it. Text is encoded
-    as UTF-8. On a partitioned topic, the ordering key chooses the partition; without one, the key does. The messages of
-    a topic, or of each partition, keep the order of the calls within a transaction, and between two transactions if one
-    begins to publish after the other has committed.
+    A missing topic is created if a policy allows it. The ordering key chooses the partition. Without an ordering key,
+    the key chooses the partition. In a transaction, messages of one topic or partition keep the order of the calls.
+    Two transactions keep their order only if the second begins to publish after the first has committed.
 
-    Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES, and about 10 KiB for properties and keys),
-    MetadataInvalid (both `deliver_at` and `deliver_after`, a time without a time zone or before 1970, a value of the
-    wrong type, text that UTF-8 cannot express). After one of these errors, the transaction continues as if you had not
-    called `publish`. If the topic refuses the message later, the message stays in the outbox with the reason, and the
-    broker tries again every minute. Later messages do not wait for it.
+    Raises InvalidTopicName, MetadataInvalid for a wrong argument, or MessageTooLarge. The payload is limited to
+    VELA_MAX_MESSAGE_BYTES, and properties with keys to about 10 KiB. The transaction can continue after an error.
+
+    If the topic later refuses the message, the broker tries again every minute. Other messages do not wait.
     """
     name = _persistent(topic)
     data = _bytes(payload)
@@ -110,7 +107,7 @@ async def apublish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """Call `publish` from asynchronous code. It runs in the thread that Django uses for database work."""
+    """Call `publish` from asynchronous code, in the thread that Django uses for database work."""
     await sync_to_async(publish)(
         topic,
         payload,
@@ -125,7 +122,7 @@ async def apublish(
 
 
 def _announce(using: str) -> None:
-    """Notify the broker once, after the commit: a NOTIFY in the transaction would make commits wait for each other."""
+    """Notify the broker after the commit. A NOTIFY in the transaction would make commits wait for each other."""
     connection = connections[using]
     if _unannounced.pop(connection, False):
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Numbers that lists show, obstacles to deliveries, and consumers that left."""
+"""Tables of numbers for lists, obstacles to deliveries, and departed consumers."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _STATES = [(state.value, state.words) for state in SubscriptionState]
 
 
 class TopicSummary(models.Model):
-    """A topic's numbers for lists, and their age. The owner writes them at most once a second, if they changed."""
+    """A topic's numbers for lists."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
-    messages_in = models.BigIntegerField()  # cumulative since the topic began
+    messages_in = models.BigIntegerField()
     bytes_in = models.BigIntegerField()
     stored_bytes = models.BigIntegerField()
     producers = models.IntegerField()
-    message_rate_in = models.FloatField()  # per second, over the last seconds
+    message_rate_in = models.FloatField()  # Messages per second
     byte_rate_in = models.FloatField()
-    last_append_ms = models.BigIntegerField()  # 0 = never
-    max_backlog_messages = models.BigIntegerField(db_index=True)  # the largest of a durable subscription
-    subscriptions = models.IntegerField(db_default=0)  # number of durable subscriptions
-    worst_subscription = models.TextField(db_default="")  # the one with the largest backlog; "" = no backlog
-    message_rate_acked = models.FloatField(db_default=0.0)  # per second, of all its durable subscriptions
-    # When its last client left, or if unknown, when it was loaded. Has no meaning while clients are connected.
+    last_append_ms = models.BigIntegerField()  # 0 means never
+    max_backlog_messages = models.BigIntegerField(db_index=True)  # Largest backlog of a durable subscription
+    subscriptions = models.IntegerField(db_default=0)  # Number of durable subscriptions
+    worst_subscription = models.TextField(db_default="")  # The subscription with the largest backlog
+    message_rate_acked = models.FloatField(db_default=0.0)  # Messages per second
+    # Ignore the value while clients are connected.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    # The worst state of its subscriptions; NULL = it has no durable subscription.
+    # NULL means that the topic has no durable subscription.
     state = models.SmallIntegerField(null=True, choices=_STATES)
     state_since_ms = models.BigIntegerField(db_default=0)
 
@@ -53,24 +53,23 @@ class TopicSummary(models.Model):
 
 
 class ListedTopic(models.Model):
-    """The numbers by which lists of topics sort and filter: one small row for each topic, none for its partitions.
+    """The numbers by which lists of topics sort and filter. Partitions have no rows.
 
-    The values are those of TopicSummary; for a partitioned topic, of all its partitions together. Triggers add the row
-    when the topic is created, update it when a summary is written, and delete it with the topic
-    (broker/storage/sql/functions.sql), so it needs no foreign key. Values that change all the time have no index, so
-    that their updates stay HOT: a list that sorts by them reads the whole table, which takes 20 ms for 100,000 topics.
+    The values of a partitioned topic cover all its partitions. Triggers write and delete the rows, so the table needs
+    no foreign key. Columns that change often have no index, so that their updates stay HOT. A list that sorts by an
+    unindexed column reads the whole table, which takes 20 ms for 100,000 topics.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, db_constraint=False)
     namespace = models.ForeignKey(Namespace, models.CASCADE, db_index=False, db_constraint=False)
-    name = models.TextField()  # of the topic; a name never changes
-    subscriptions = models.IntegerField(db_default=0)  # summed over the partitions
-    # -1 = never reported: such topics come last.
+    name = models.TextField()
+    subscriptions = models.IntegerField(db_default=0)
+    # -1 means that there was no report yet.
     backlog_messages = models.BigIntegerField(db_default=-1)
     stored_bytes = models.BigIntegerField(db_default=-1)
-    message_rate_in = models.FloatField(db_default=-1.0)  # per second
-    last_append_ms = models.BigIntegerField(db_default=-1)  # 0 = never
-    # The worst state of a subscription on any partition; 2047 = no durable subscription, or never reported.
+    message_rate_in = models.FloatField(db_default=-1.0)  # Messages per second
+    last_append_ms = models.BigIntegerField(db_default=-1)  # 0 means never
+    # 2047 means that there is no durable subscription, or no report yet.
     state = models.SmallIntegerField(db_default=2047)
     state_since_ms = models.BigIntegerField(db_default=0)
 
@@ -87,10 +86,10 @@ class ListedTopic(models.Model):
 
 
 class SubscriptionSummary(models.Model):
-    """A subscription's numbers for lists, and their age. The owner writes them as it writes TopicSummary."""
+    """A subscription's numbers for lists."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
-    # Cumulative: the topic's messages_in and bytes_in minus these numbers are the backlog.
+    # The backlog is the topic's messages_in minus acked_messages.
     acked_messages = models.BigIntegerField(db_default=0)
     acked_bytes = models.BigIntegerField(db_default=0)
     read_ledger = models.BigIntegerField()
@@ -101,14 +100,14 @@ class SubscriptionSummary(models.Model):
     message_rate_out = models.FloatField()
     message_rate_acked = models.FloatField()
     messages_redelivered = models.BigIntegerField()
-    # When its last consumer left, or if unknown, when it was loaded. Has no meaning while consumers are attached.
+    # Ignore the value while consumers are attached.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    problems = models.JSONField(db_default={})  # problem, in words → its count
-    # See broker/core/subscription/standing.py; the smallest number is the worst state.
+    problems = models.JSONField(db_default={})  # Problems in words, with their counts
+    # The smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)
-    drain_s = models.BigIntegerField(null=True)  # while it is draining: seconds left, as of updated_ms
+    drain_s = models.BigIntegerField(null=True)  # Seconds from updated_ms until the backlog is drained
 
     class Meta:
         db_table = "vela_subscription_summary"
@@ -124,26 +123,25 @@ class SubscriptionSummary(models.Model):
 
 
 class SubscriptionObstacles(models.Model):
-    """Obstacles to the delivery of a subscription, as its owner sees them."""
+    """Obstacles to a subscription's deliveries."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
-    blocked = models.BooleanField()  # too many unacked messages over all its consumers
-    rate_limited = models.BooleanField()  # a dispatch rate made it wait
-    gap = models.TextField()  # an entry that is missing from the log, in words; "" = none
-    read_fault = models.TextField()  # why the latest read of the log failed; "" = it did not fail
-    # Failover: key of the active consumer or, while a switch is due, of the next one; 0 = none.
+    blocked = models.BooleanField()  # Too many messages are unacked
+    rate_limited = models.BooleanField()
+    gap = models.TextField()  # Names an entry that is missing from the log, or is empty
+    read_fault = models.TextField()  # Error of the latest read of the log, or empty
+    # Key of the active Failover consumer, or of the next consumer while a switch is due.
     active_consumer = models.BigIntegerField()
-    first_redeliveries = models.IntegerField()  # redelivery count of the first entry that is not acked
-    # The hash slot with the most waiting entries; -1 = none wait, or no consumer covers the slot.
+    first_redeliveries = models.IntegerField()  # Redelivery count of the first unacked entry
+    # Hash slot with the most waiting entries. -1 means that no entries wait for a consumer.
     key_slot = models.IntegerField()
-    key_consumer = models.BigIntegerField()  # key of the consumer that these entries wait for
+    key_consumer = models.BigIntegerField()  # The slot's entries wait for this consumer
     key_waiting_entries = models.BigIntegerField()
-    key_is_draining = models.BooleanField()  # that consumer does not own the slot any more
+    key_is_draining = models.BooleanField()  # The consumer no longer owns the slot
 
     class Meta:
         db_table = "vela_subscription_obstacles"
         indexes = [
-            # For the console's first page, which lists messages that are redelivered again and again.
             models.Index(
                 fields=["first_redeliveries"],
                 name="vela_subscription_poisoned",
@@ -156,14 +154,14 @@ class SubscriptionObstacles(models.Model):
 
 
 class ConsumerDeparture(models.Model):
-    """The consumer that left a subscription last, and why it left."""
+    """The last consumer that left a subscription."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     name = models.TextField()
     address = models.TextField()
     client_version = models.TextField()
-    cause = models.CharField(max_length=16)  # broker.core.subscription.departure
-    # The reason in words; "" = the client or the network ended the consumer.
+    cause = models.CharField(max_length=16)  # A value of DepartureCause
+    # The reason in words. Empty if the client or the network caused the departure.
     detail = models.TextField()
     connected_ms = models.BigIntegerField()
     left_ms = models.BigIntegerField()

@@ -1,4 +1,4 @@
-"""Topics, with their tenants and namespaces, owners and schemas."""
+"""Tables of tenants, namespaces, topics, owners of topics, and schemas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Tenant(models.Model):
     """The first part of a topic's name."""
 
     name = models.CharField(max_length=255, unique=True)
-    # True once the tenant was created or changed on request. Then the tenant stays even without a namespace.
+    # True after a request created or changed the tenant. A kept tenant stays even without namespaces.
     is_kept = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -23,11 +23,11 @@ class Tenant(models.Model):
 
 
 class Namespace(models.Model):
-    """The second part of a topic's name. It has policies."""
+    """The second part of a topic's name."""
 
     tenant = models.ForeignKey(Tenant, models.PROTECT)
     name = models.CharField(max_length=255)
-    policies = models.JSONField(default=dict)  # broker.core.policies; only those that are set
+    policies = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -39,22 +39,21 @@ class Namespace(models.Model):
 
 
 class Topic(models.Model):
-    """A topic, a partition, or a partitioned topic: the parent of its partitions, which has no messages of its own.
+    """A topic, a partition, or a partitioned topic, which has no messages of its own.
 
-    An append updates no row here: a row that changes all the time gets slow while a transaction keeps an old snapshot
-    open.
+    An append must not update this table. A row that changes often gets slow while a transaction keeps an old snapshot.
     """
 
     namespace = models.ForeignKey(Namespace, models.PROTECT)
-    name = models.TextField(unique=True)  # full: persistent://tenant/namespace/local[-partition-n]
-    partitions = models.IntegerField(default=0)  # of a partitioned parent; 0 = the topic itself has messages
+    name = models.TextField(unique=True)  # Full name, such as persistent://tenant/namespace/local
+    partitions = models.IntegerField(default=0)  # 0 means that the topic is not partitioned
     parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
-    partition = models.IntegerField(default=-1)  # index inside the parent; -1 = none
+    partition = models.IntegerField(default=-1)  # -1 means that the topic is not a partition
     properties = models.JSONField(default=dict)
-    # The policies set on this topic; a partition follows its parent.
+    # A partition uses its parent's policies.
     policies = models.JSONField(default=dict)
     terminated_at = models.DateTimeField(null=True, blank=True)
-    producer_epoch = models.BigIntegerField(null=True, blank=True)  # raised by each exclusive producer
+    producer_epoch = models.BigIntegerField(null=True, blank=True)  # Each exclusive producer raises the epoch
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -73,11 +72,14 @@ class Topic(models.Model):
 
 
 class TopicOwner(models.Model):
-    """The fence: a write to a topic's log or cursors locks this row FOR SHARE and stores nothing under an old epoch."""
+    """The owner of a topic.
+
+    A write to the topic's log or cursors locks this row FOR SHARE. A write under an old epoch stores nothing.
+    """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     owner_epoch = models.BigIntegerField(default=0)
-    owner_token = models.BigIntegerField(default=0)  # random, one per broker process
+    owner_token = models.BigIntegerField(default=0)  # Random number of the broker process
 
     class Meta:
         db_table = "vela_topic_owner"
@@ -87,12 +89,12 @@ class TopicOwner(models.Model):
 
 
 class Schema(models.Model):
-    """One version of a topic's schema. Partitions use the schemas of their parent."""
+    """One version of a topic's schema. Partitions use their parent's schemas."""
 
     pk = models.CompositePrimaryKey("topic_name", "version")
-    topic_name = models.TextField()  # full name; for a partition, its parent's
-    version = models.BigIntegerField()  # 0 is the first
-    type = models.SmallIntegerField()  # the protocol's Schema.Type; 0 = the schema was deleted
+    topic_name = models.TextField()
+    version = models.BigIntegerField()
+    type = models.SmallIntegerField()  # Pulsar's Schema.Type. 0 means that the schema was deleted
     name = models.TextField()
     data = models.BinaryField()
     properties = models.JSONField(default=dict)

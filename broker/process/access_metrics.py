@@ -1,4 +1,4 @@
-"""Metrics of authentication: how many clients and HTTP requests were let in and refused, and whether issuers answer."""
+"""Metrics of authentication."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ __all__ = ["AccessMetrics"]
 
 
 class AccessMetrics(Collector):
-    """Reads the counters of `Access`. A broker without authentication counts nothing."""
+    """Reads the counters of `Access`."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry checks no names for duplicates."""
+        """Return nothing, so that the registry does not check names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of authentication."""
         for name, text, counts in (
             ("pulsar_authentication_success_total", "clients and requests let in", self._access.successes),
             ("pulsar_authentication_failures_total", "clients and requests refused", self._access.failures),

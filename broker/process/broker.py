@@ -1,4 +1,4 @@
-"""One broker process: it builds the parts, starts and stops them, and passes clients' requests on to them.
+"""One broker process.
 
 This file has over 400 lines to keep the wiring of the parts and the order of their start and stop in one place.
 """
@@ -100,7 +100,7 @@ _STOP_DRAIN_S = 3.0
 
 
 class Broker:
-    """Owns the parts and their background tasks. Call it only from the event loop that ran `start`."""
+    """Owns the parts of the broker. Call it only from the event loop that ran `start`."""
 
     def __init__(
         self,
@@ -111,17 +111,17 @@ class Broker:
         database_dir: Path | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`database_dir` is the folder of the embedded PostgreSQL; None if the database is not embedded."""
+        """`database_dir` is the folder of the embedded PostgreSQL."""
         clock = self.clock = clock or SystemClock()
         self.settings = settings
         self._database_dir = database_dir
         self._ticked_ms = clock.now_ms()
-        self.refused_requests: Counter[str] = Counter()  # of binary connections, by kind
+        self.refused_requests: Counter[str] = Counter()  # Counts by kind of request
         self.connections = ConnectionLimits(settings)
         self.connection_metrics = ConnectionMetrics(self.connections)
         self._is_stopping = False
         self._subscription_settings = SubscriptionSettings.of(settings)
-        self._next_key = partial(next, itertools.count(1))  # numbers producers and consumers
+        self._next_key = partial(next, itertools.count(1))  # Makes keys for producers and consumers
         self.tasks = BackgroundTasks()
         self.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
         self.access = Access(settings, pool)
@@ -373,7 +373,7 @@ class Broker:
     async def start(self) -> None:
         """Take the broker lock and start every part. Raises BrokerAlreadyRuns or psycopg.Error.
 
-        If it is cancelled after it has the lock, it records a clean stop and releases the lock.
+        A cancellation while the parts start releases the lock.
         """
         await self.ownership.acquire()
         try:
@@ -398,7 +398,7 @@ class Broker:
         self.lifetime.start()
 
     async def stop(self) -> None:
-        """Write the receipts, detach producers and consumers, then store the cursors and the last report.
+        """Write the receipts, detach all clients, then store the cursors and the last report.
 
         Waits at most 3 s for the receipts, 3 s for the cursors and 2 s for the report.
         """
@@ -445,19 +445,19 @@ class Broker:
         return True, ""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Yield the page /metrics in slices, as `Metrics.page` describes."""
+        """Yield the page /metrics in slices."""
         return self._metrics.page()
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """Return how many partitions a topic has, as `Topics.partition_count` describes."""
+        """Return how many partitions a topic has."""
         return await self._requests.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Return the URLs for clients without TLS and for clients with TLS. They are the same for every topic."""
+        """Return the URL for clients without TLS and the URL for clients with TLS."""
         return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the names of a namespace's topics, as `ClientRequests.topics_of_namespace` describes."""
+        """Return the names of a namespace's topics."""
         return await self._requests.topics_of_namespace(namespace)
 
     async def watch_topics(
@@ -466,53 +466,52 @@ class Broker:
         pattern: TopicPattern,
         on_change: Callable[[frozenset[str], frozenset[str]], None],
     ) -> TopicListWatch:
-        """Watch the topics that a pattern chooses, as `TopicLists.watch` describes."""
+        """Watch the topics that a pattern chooses."""
         return await self.topic_lists.watch(namespace, pattern, on_change)
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer, as `ClientRequests.open_producer` describes."""
+        """Attach a producer."""
         return await self._requests.open_producer(request, identity, sink)
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer, as `ClientRequests.subscribe` describes."""
+        """Attach a consumer."""
         return await self._requests.subscribe(request, identity, sink)
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return a schema and its version, as `ClientRequests.get_schema` describes."""
+        """Return a schema and its version."""
         return await self._requests.get_schema(topic, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of a schema, as `ClientRequests.get_or_create_schema` describes."""
+        """Return the version of a schema, and store the schema if it is new."""
         return await self._requests.get_or_create_schema(topic, schema)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a pull or park it, as `Pulls.pull` describes."""
+        """Answer a pull or park it."""
         return await self._pulls.pull(ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Answer a pull from memory or park it, as `Pulls.pull_now` describes."""
+        """Answer a pull from memory or park it."""
         return self._pulls.pull_now(ask)
 
     def forget_pull(self, parked: ParkedPull) -> None:
-        """Forget a parked pull, as `Pulls.forget` describes."""
+        """Forget a parked pull."""
         self._pulls.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """Return a group's offset, as `Pulls.committed_offset` describes."""
+        """Return a group's offset."""
         return await self._pulls.committed_offset(topic, queue, subscription)
 
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store a group's offset, as `Pulls.commit_offset` describes."""
+        """Store a group's offset."""
         return await self._pulls.commit_offset(topic, queue, subscription, offset, peer)
 
     def _on_notify(self, channel: str, payload: str) -> None:
-        """Wake the part that a notification from PostgreSQL is for."""
         if channel == "vela_act":
             self.acts.wake()
         elif channel == "vela_tick":
@@ -530,20 +529,16 @@ class Broker:
             self.topic_lists.changed(payload)
 
     def _resumed(self) -> None:
-        """Resume after this process has taken the lock again: send the messages that waited, and report everything."""
         self._report_anew()
         for topic in self.topics.all():
             for subscription in list(topic.subscriptions.values()):
                 subscription.pump()
         self.acts.wake()
-        self.access.changed()  # notifications may have been lost
+        self.access.changed()  # Notifications may have been lost
         self.topic_lists.all_changed()
 
     def _report_anew(self) -> None:
-        """Report every topic and subscription: a sweep may have deleted the rows about their clients, or may do so.
-
-        A sweep deletes all such rows while the heartbeat is silent, and old rows of an earlier owner epoch.
-        """
+        """Report every topic again, because a sweep may have deleted sessions."""
         self.reporter.report_anew(self.topics.all())
 
     def _serves(self) -> bool:
@@ -553,11 +548,10 @@ class Broker:
         return (self.clock.now_ms() - self._ticked_ms) / 1000
 
     def _owns_topics(self) -> bool:
-        """Return whether this process certainly owns its topics; False while the broker lock is lost."""
         return self.ownership.is_held
 
     def _require_ready(self) -> None:
         ready, why_not = self.is_ready()
         if not ready:
-            # Without the lock, do not even take a topic: taking it would fence the broker that serves the topic.
+            # Without the lock, taking a topic would fence the broker that serves the topic.
             raise ServiceNotReady(f"{why_not}; connect again")

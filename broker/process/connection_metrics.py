@@ -1,4 +1,4 @@
-"""Metrics of connections: how many are open, how often they reach limits, and when the TLS certificate expires."""
+"""Metrics of connections and of the TLS certificate."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ class ConnectionMetrics(Collector):
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
-        self.certificates: TlsCertificates | None = None  # None = TLS is off
+        self.certificates: TlsCertificates | None = None
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry checks no names for duplicates."""
+        """Return nothing, so that the registry does not check names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
         yield GaugeMetricFamily(
             "vela_connections", "open connections of clients, over all ports", value=self._limits.open
         )

@@ -14,17 +14,16 @@ __all__ = ["DiskMetrics"]
 
 
 class DiskMetrics(Collector):
-    """Reads the size and free space of a folder's disk. There are no series without a folder, or if reading fails."""
+    """Reads the size and free space of a folder's disk."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry checks no names for duplicates."""
+        """Return nothing, so that the registry does not check names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the series."""
         free = GaugeMetricFamily(
             "vela_database_disk_free_bytes", "free bytes on the disk of the embedded PostgreSQL"
         )

@@ -1,15 +1,12 @@
-"""Decide when Python's garbage collector goes through all objects of the broker.
+"""Make Python's full garbage collections at chosen times.
 
-Reference counts free nearly every object at once. The collector frees cycles, such as those of a lost connection, and
-visits every object to find them. The entry cache alone has a hundred thousand objects, so a collection of all objects
-stops the broker for 50 ms, and with 10,000 topics and their clients for 0.8 s. By default, Python makes such a
-collection every few seconds while a producer sends at full speed. Therefore the broker lets Python collect only young
-objects, and makes the full collections itself, but seldom: the longer a collection took, the longer the broker waits
-before the next one. If memory grows, the broker waits less.
+A full collection visits every object. The collection stops the broker for 50 ms, or for 0.8 s with 10,000 topics and
+their clients. By default, Python makes a full collection every few seconds while a producer sends at full speed.
+Therefore the broker lets Python collect only young objects. The longer a full collection took, the longer the broker
+waits before the next collection. If memory grows, the broker waits less.
 
-Most full collections visit only new objects: the broker puts the objects that survive a collection aside (`gc.freeze`),
-because they will probably stay alive. It finds cycles that become garbage later when it collects all objects, which it
-does much less often.
+Most full collections visit only new objects, because `gc.freeze` sets the surviving objects aside. Rarely, a collection
+visits all objects, to find garbage among the objects that were set aside.
 """
 
 from __future__ import annotations
@@ -27,19 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["FullCollections", "peak_memory_bytes"]
 
-# Python 3.11's default: after this many new objects, the collector looks for cycles among them.
+# Python 3.11's default number of new objects before a collection of young objects.
 YOUNG_OBJECTS: Final = 700
-# After this many collections of young objects, the collector goes through the middle generation, which holds those that
-# stayed alive. With Python's default, 10, that takes 4 ms.
+# With Python's default of 10, a collection of the middle generation takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30
 LOOK_EVERY_S: Final = 1.0
-PAUSE_SHARE: Final = 500  # collections of new objects together take at most 1/500 of the time
+PAUSE_SHARE: Final = 500  # Collections take at most 1/500 of the time
 AT_LEAST_S: Final = 10.0
-# If the peak of memory has risen by this much, the growth may be garbage, so the next collection comes earlier.
+# If peak memory grows by this much, the next collection comes earlier.
 GROWTH_BYTES: Final = 16 * 1024 * 1024
-GROWING_SHARE: Final = 20  # in that case collections of new objects together take at most 1/20 of the time
-# The same limits for collections of all objects.
+GROWING_SHARE: Final = 20  # Collections take at most 1/20 of the time while memory grows
+# Limits for collections of all objects.
 ALL_SHARE: Final = 5000
 ALL_AT_LEAST_S: Final = 600.0
 ALL_GROWTH_BYTES: Final = 64 * 1024 * 1024
@@ -47,7 +43,7 @@ ALL_GROWING_SHARE: Final = 100
 
 
 class FullCollections:
-    """Collects the garbage of all generations, on the event loop on which it is created."""
+    """Makes the full collections on the running event loop."""
 
     def __init__(
         self,
@@ -58,7 +54,6 @@ class FullCollections:
         collect_new: Callable[[], object] | None = None,
         collect_all: Callable[[], object] | None = None,
     ) -> None:
-        """`peak_bytes` returns the most memory that the process has ever used."""
         self._call_later = call_later or asyncio.get_running_loop().call_later
         self._now_s = now_s
         self._peak_bytes = peak_bytes or peak_memory_bytes
@@ -81,12 +76,12 @@ class FullCollections:
         self._next: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Make full collections in place of Python, until `stop` is called."""
+        """Make full collections instead of Python."""
         gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, _NEVER)
         self._next = self._call_later(LOOK_EVERY_S, self._look)
 
     def stop(self) -> None:
-        """Stop collecting. Safe to repeat."""
+        """Make no more full collections. Safe to repeat."""
         if self._next is not None:
             self._next.cancel()
 
@@ -104,8 +99,6 @@ class FullCollections:
 
 
 class _Kind:
-    """One kind of collection: when it last ended, how long it took, and when the next one is due."""
-
     def __init__(
         self,
         collect: Callable[[], object],
@@ -123,11 +116,9 @@ class _Kind:
         self._growing_share = growing_share
 
     def ended(self, now_s: float, peak_bytes: int) -> None:
-        """Measure time and memory growth from now on."""
         self._ended_s, self._peak_then = now_s, peak_bytes
 
     def is_due(self, now_s: float, peak_bytes: int) -> bool:
-        """Return whether the next collection is due. If memory has grown, it is due earlier."""
         since_s = now_s - self._ended_s
         if since_s >= max(self._at_least_s, self._share * self.took_s):
             return True
@@ -146,6 +137,6 @@ def _collect_all() -> None:
 
 
 def peak_memory_bytes() -> int:
-    """Return the largest resident size of this process so far, in bytes."""
+    """Return the largest resident size of this process so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

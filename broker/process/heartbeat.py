@@ -1,4 +1,4 @@
-"""The broker's heartbeat: a time in `vela_broker` that the console compares with the database's clock."""
+"""The broker's heartbeat, which is a time in `vela_broker`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Heartbeat"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 1.0
-LATE_S: Final = 5.0  # after this time the console says that the broker is silent
+LATE_S: Final = 5.0
 
 
 class Heartbeat:
@@ -26,17 +26,14 @@ class Heartbeat:
     def __init__(
         self, pool: ConnectionPool, *, may_store: Callable[[], bool], on_late: Callable[[], None]
     ) -> None:
-        """`may_store` is false while the broker lock is lost; `on_late` is called after a gap of `SILENT_S` or more.
-
-        In such a gap a sweep may have deleted the sessions.
-        """
+        """`on_late` is called after a gap of `SILENT_S` or more, because a sweep may have deleted the sessions."""
         self._pool = pool
         self._may_store = may_store
         self._on_late = on_late
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start writing in the background."""
+        """Start writing."""
         self._task = asyncio.create_task(for_ever(self._turn, what="the heartbeat"), name="heartbeat")
 
     async def stop(self) -> None:

@@ -1,8 +1,4 @@
-"""Metrics of offloaded ledgers and of compaction, under Pulsar's names.
-
-A topic has the series of offloaded ledgers only if it has such ledgers, and the series of compacted entries only if it
-was compacted. The other series begin with the first compaction that ends after the topic was loaded.
-"""
+"""Metrics of offloaded ledgers and of compaction, under Pulsar's names."""
 
 from __future__ import annotations
 

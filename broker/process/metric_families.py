@@ -1,4 +1,4 @@
-"""Metrics of topics, subscriptions and namespaces. The names of series that Pulsar does not have begin with `vela_`."""
+"""Metrics of topics, subscriptions and namespaces. Names that Pulsar does not have begin with `vela_`."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[S]):
-    """One number for each topic or subscription. Where `value` returns None, there is no series."""
+    """One number for each topic or subscription. A `value` of None gives no series."""
 
     name: str
     kind: str
     text: str
     value: Callable[[S], float | None]
-    adds_up: bool = True  # whether the sum over a namespace is meaningful
+    adds_up: bool = True  # Whether the sum over a namespace is meaningful
 
 
 @dataclass(frozen=True, slots=True)
 class SplitFamily(Generic[S]):
-    """Several numbers for each topic or subscription, distinguished by one more label."""
+    """Several numbers for each topic or subscription, distinguished by a label."""
 
     name: str
     kind: str
@@ -61,7 +61,7 @@ class SplitFamily(Generic[S]):
 
 
 def state_family(standings: Standings) -> Family[Subscription]:
-    """Return the series of the states that the reporter judged. A reader has no such series."""
+    """Return the series of the states of durable subscriptions."""
     return Family(
         "vela_subscription_state",
         "gauge",
@@ -72,7 +72,7 @@ def state_family(standings: Standings) -> Family[Subscription]:
 
 
 def states_family(standings: Standings) -> SplitFamily[Subscription]:
-    """Return the series that counts a namespace's subscriptions in each state, without readers."""
+    """Return the series that counts a namespace's durable subscriptions in each state."""
 
     def one(subscription: Subscription) -> Iterable[tuple[str, float]]:
         return [(standings.state(subscription).words, 1)] if subscription.is_durable else []
@@ -83,7 +83,7 @@ def states_family(standings: Standings) -> SplitFamily[Subscription]:
 
 
 def topic_rates(rates: Rates) -> list[Family[Topic]]:
-    """Return the series of a topic's rates, as last reported."""
+    """Return the series of a topic's rates."""
     return [
         Family(
             "pulsar_rate_in", "gauge", "messages published a second", lambda topic: rates.in_per_s(topic)[0]
@@ -104,7 +104,7 @@ def topic_rates(rates: Rates) -> list[Family[Topic]]:
 
 
 def subscription_rates(rates: Rates) -> list[Family[Subscription]]:
-    """Return the series of a subscription's rates, as last reported."""
+    """Return the series of a subscription's rates."""
     return [
         Family(
             "pulsar_subscription_msg_rate_out",

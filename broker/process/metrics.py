@@ -1,10 +1,8 @@
-"""The page /metrics: the series of the process, then those of each topic and subscription.
+"""The page /metrics.
 
 The page is made in slices of about a millisecond, so that the broker serves messages between two slices.
-With `VELA_TOPIC_METRICS=0` the page has sums for each namespace, and no lines for individual topics and
-subscriptions, so its length does not grow with their number.
-prometheus_client makes the process's part. It takes 10 µs per line and can only make a whole page at once. A large
-broker has a hundred thousand lines for topics and subscriptions, so this module writes those itself.
+prometheus_client makes only the series of the process, because it takes 10 µs per line and cannot pause. A large broker
+has a hundred thousand lines for topics and subscriptions.
 """
 
 from __future__ import annotations
@@ -46,10 +44,10 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 _AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
-_Put: TypeAlias = Callable[[str, float], None]  # gets labels without the closing brace, and the value
+_Put: TypeAlias = Callable[[str, float], None]  # Takes labels without the closing brace, and the value
 
 SLICE_S: Final = 0.001
-_LOOK_EVERY: Final = 8  # at most this many topics or subscriptions between two readings of the clock
+_LOOK_EVERY: Final = 8
 
 
 class Metrics:
@@ -65,7 +63,7 @@ class Metrics:
         *,
         has_topics: bool,
     ) -> None:
-        """`has_topics`: write series of each topic and subscription, instead of their sums over each namespace."""
+        """Without `has_topics`, the page has only sums for each namespace."""
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry
@@ -79,10 +77,7 @@ class Metrics:
         ]
 
     def page(self) -> Iterator[bytes]:
-        """Yield the page in slices, some of which are empty. Does not read the database.
-
-        A topic or subscription that comes or goes while the page is made may or may not be on it.
-        """
+        """Yield the page in slices, some of which are empty. Does not read the database."""
         yield generate_latest(self._registry)
         page = _Page()
         stored = yield from page.labelled(self._topics.all())
@@ -103,10 +98,8 @@ class Metrics:
 
 
 class _Subject(NamedTuple):
-    """A topic or subscription, and its labels without the closing brace."""
-
     labels: str
-    namespace: str  # the labels of its namespace
+    namespace: str
     of: Any
 
 
@@ -121,7 +114,6 @@ class _Page:
         self._ends_s = time.perf_counter() + SLICE_S
 
     def labelled(self, topics: Sequence[AnyTopic]) -> Generator[bytes, None, _Subjects]:
-        """Return the topics and their subscriptions with their labels."""
         found = _Subjects([], [])
         subscriptions: list[AnySubscription] = []
         for topic in topics:
@@ -137,7 +129,6 @@ class _Page:
         return found
 
     def each(self, families: Sequence[_AnyFamily], subjects: Sequence[_Subject]) -> Iterator[bytes]:
-        """Write the lines of each topic or subscription."""
         for family in families:
             self._head(family)
             add = _adder(family, self._writer(family.name))
@@ -147,7 +138,6 @@ class _Page:
                 yield from self._slice_if_over()
 
     def sums(self, families: Sequence[_AnyFamily], subjects: Sequence[_Subject]) -> Iterator[bytes]:
-        """Write the sums over each namespace, for the families that add up."""
         for family in families:
             if not family.adds_up:
                 continue
@@ -164,7 +154,6 @@ class _Page:
                 yield from self._slice_if_over()
 
     def end(self) -> bytes:
-        """Return the lines that no slice has returned yet."""
         text = "".join(self._lines)
         self._lines.clear()
         return text.encode()
@@ -187,7 +176,6 @@ class _Page:
 
 
 def _adder(family: _AnyFamily, put: _Put) -> Callable[[str, Any], None]:
-    """Return a function that passes the values of one topic or subscription to `put`."""
     if isinstance(family, SplitFamily):
         label, values_of = family.label, family.values
 

@@ -1,4 +1,4 @@
-"""The broker lock: one process owns the topics of a database, notices when it loses the lock, and takes it back.
+"""The broker lock, which makes one process the owner of a database's topics.
 
 The broker always waits in `notifies()` on the lock's connection, because otherwise it would not notice that the
 connection was lost. Therefore the same connection carries the wake-ups from other processes.
@@ -43,11 +43,11 @@ _RETRY_S = 0.2
 
 
 class BrokerAlreadyRuns(Exception):
-    """Another broker has this database's lock. The text names that broker."""
+    """Another broker has this database's lock."""
 
 
 class Ownership:
-    """Takes and keeps the lock. `on_resumed` is called when the lock is back and every kept topic has a new epoch."""
+    """Takes and keeps the lock. Calls `on_resumed` after it has taken a lost lock again."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class Ownership:
         self._logs = logs
         self._on_notify = on_notify
         self._connection: Connection | None = None
-        self._backends: set[int] = set()  # backends that may still have this process's lock
+        self._backends: set[int] = set()  # Backends that may still have this process's lock
         self._task: asyncio.Task[None] | None = None
-        self.is_held = False  # while False, consumers get no messages
+        self.is_held = False  # Consumers get no messages while the value is False
         self.on_resumed: Callable[[], None] = lambda: None
 
     async def acquire(self) -> None:
-        """Take the lock. Wait at most `lock_wait_s` seconds for an earlier broker to stop.
+        """Take the lock. Wait at most `lock_wait_s` for an earlier broker to stop.
 
         Raises BrokerAlreadyRuns, which names the holder, or psycopg.Error.
         """
@@ -104,7 +104,6 @@ class Ownership:
                 await self._connection.close()
 
     async def _hold(self) -> None:
-        """Listen until the lock's connection is lost, then take the lock again."""
         connection = self._connection
         try:
             if connection is None or connection.closed:
@@ -121,7 +120,6 @@ class Ownership:
         await self._resume()
 
     async def _resume(self) -> None:
-        """Reconnect, take the lock again, and advance the topics' epochs. Give up topics that another broker took."""
         attempts = 0
         while not self.is_held:
             attempts += 1
@@ -133,7 +131,7 @@ class Ownership:
                 elif not await store.end_own_holder(self._connection, sorted(self._backends)):
                     self._give_up()
             except psycopg.Error as error:
-                if attempts & (attempts - 1) == 0:  # a long outage must not fill the log
+                if attempts & (attempts - 1) == 0:  # A long outage must not fill the log
                     logger.warning(
                         "waiting for the database to take the broker lock again (attempt %s): %s",
                         attempts,
@@ -149,27 +147,26 @@ class Ownership:
                 await asyncio.sleep(_RETRY_S)
         try:
             self.on_resumed()
-        except Exception:  # this process has the lock nevertheless
+        except Exception:
             logger.exception(
                 "the broker lock is held again, but telling the other parts of the broker failed"
             )
 
     async def _take_back(self, connection: Connection) -> None:
-        """Once this process has the lock again, keep every topic that no other broker took meanwhile."""
         await self._announce(connection)
         logs = self._logs()
         kept = await self._epochs.advance({each: each.owner_epoch for each in logs})
         for each in logs:
             if each not in kept:
                 each.fence("another broker took the topic while the lock was lost")
-        # Listen last: this also shows that the lock's connection was not lost while the epochs advanced.
+        # Listen last. Success shows that the lock was not lost while the epochs advanced.
         await self._listen(connection)
         self._backends = {connection.info.backend_pid}
         self.is_held = True
         logger.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(logs))
 
     def _give_up(self) -> None:
-        """Give up every topic: another broker has the lock, and its writes make this process's memory out of date."""
+        """Give up every topic, because another broker's writes have made this process's memory out of date."""
         self._backends = {self._connection.info.backend_pid} if self._connection is not None else set()
         for each in self._logs():
             each.fence("another broker took over while the lock was lost")
@@ -186,7 +183,7 @@ class Ownership:
     def _notified(self, channel: str, payload: str) -> None:
         try:
             self._on_notify(channel, payload)
-        except Exception:  # an error in the part that was woken must not end the lock
+        except Exception:
             logger.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Metrics of the process as a whole, read for each request for /metrics."""
+"""Metrics of the process as a whole."""
 
 from __future__ import annotations
 
@@ -49,11 +49,10 @@ class ProcessMetrics(Collector):
         self._tick_age_s = tick_age_s
 
     def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry checks no names for duplicates."""
+        """Return nothing, so that the registry does not check names for duplicates."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every series of the process."""
         yield from self._gauges()
         yield from self._counters()
         pin = self._lifetime.pin

@@ -1,4 +1,4 @@
-"""Count the activity of topics and subscriptions since the last bucket, from the objects in memory."""
+"""Count activity in buckets, which are the intervals of the console's charts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ __all__ = ["Buckets", "merged"]
 
 logger = logging.getLogger(__name__)
 
-_SLICE = 200  # subscriptions and topics, less than a millisecond of work
+_SLICE = 200  # Less than a millisecond of work
 
 
 class _Seen:
-    """The numbers of a subscription at the end of its last bucket."""
-
     __slots__ = ("backlog", "messages_acked", "messages_out", "messages_redelivered")
 
     def __init__(self, backlog: int) -> None:
@@ -34,8 +32,6 @@ class _Seen:
 
 
 class _SeenTopic:
-    """The numbers of a topic at the end of its last bucket."""
-
     __slots__ = ("backlog", "bytes_in", "messages_in", "stored_bytes")
 
     def __init__(self, topic: Topic, messages_in: int, bytes_in: int) -> None:
@@ -45,19 +41,19 @@ class _SeenTopic:
 
 
 class Buckets:
-    """Compares changed topics and subscriptions with their earlier numbers. Does no I/O, and reads no clock."""
+    """Compares changed topics and subscriptions with their earlier numbers."""
 
     def __init__(self) -> None:
         self._seen: WeakKeyDictionary[Subscription, _Seen] = WeakKeyDictionary()
         self._seen_topics: WeakKeyDictionary[Topic, _SeenTopic] = WeakKeyDictionary()
-        self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
-        self._topics: dict[int, set[Topic]] = {}  # topics that changed in this bucket, by topic id
-        self._subscriptions: dict[int, set[Subscription]] = {}  # subscriptions that changed, by topic id
-        self._noted: set[Topic | Subscription] = set()  # all topics and subscriptions that changed
-        self._sums: dict[int, Counter[str]] = {}  # sums over the subscriptions of topics being counted
+        self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()
+        self._topics: dict[int, set[Topic]] = {}
+        self._subscriptions: dict[int, set[Subscription]] = {}
+        self._noted: set[Topic | Subscription] = set()
+        self._sums: dict[int, Counter[str]] = {}
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Remember that these objects changed. Of those seen for the first time, remember the current backlog."""
+        """Remember which topics and subscriptions changed."""
         for topic in topics - self._noted:
             self._topics.setdefault(topic.topic_id, set()).add(topic)
             if topic not in self._seen_topics:
@@ -73,16 +69,16 @@ class Buckets:
         self._noted |= subscriptions
 
     def discard(self) -> None:
-        """Forget which objects changed. When one changes again, everything since its last bucket counts."""
+        """Forget which objects changed. Their activity counts in the bucket in which they change again."""
         self._topics.clear()
         self._subscriptions.clear()
         self._noted.clear()
         self._sums.clear()
 
     def slices(self) -> Generator[list[PointRow]]:
-        """Yield the rows of everything that changed since the last call, some at a time.
+        """Yield the rows of everything that changed since the last call.
 
-        If the caller stops early, the rows not yielded yet are in the next bucket.
+        If the caller stops early, the next bucket has the remaining rows.
         """
         rows: list[PointRow] = []
         looked_at = 0
@@ -96,7 +92,7 @@ class Buckets:
                         if looked_at >= _SLICE:
                             yield rows
                             rows, looked_at = [], 0
-                except Exception:  # the other topics must still be counted
+                except Exception:  # The other topics must still be counted
                     logger.exception("counting for the charts failed; points are missing: topic %s", topic_id)
                 self._sums.pop(topic_id, None)
                 self._noted -= self._topics.pop(topic_id, set())
@@ -104,21 +100,18 @@ class Buckets:
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
-        """Yield the row of each subscription, then that of the topic; None in place of a row that is not to be stored.
-
-        If several objects had the same id, one after the other, they share a row.
-        """
+        """Yield rows, and None for an object without a row. Objects that had the same id share a row."""
         topics = set(self._topics.get(topic_id, ()))
         if (newest := self._newest.get(topic_id)) is not None:
             topics.add(newest)
         subscriptions = set(self._subscriptions.get(topic_id, ()))
-        for topic in topics:  # a publish changes the backlog of subscriptions that do nothing themselves
+        for topic in topics:  # A publish changes the backlog of idle subscriptions
             subscriptions.update(topic.subscriptions.values())
         sums = self._sums.setdefault(topic_id, Counter())
         last: PointRow | None = None
         for each in sorted(subscriptions, key=lambda each: (_id_of_row(each), each.log.owner_epoch)):
             if last is not None and last.subscription_id != _id_of_row(each):
-                yield _worth_storing(last)  # yield before counting the next row: the caller may stop here
+                yield _worth_storing(last)  # The caller may stop here
                 last = None
             row = self._take(topic_id, each)
             sums["messages_out"] += row.messages_out
@@ -143,7 +136,6 @@ class Buckets:
             yield last if is_other_size or _says_something(last) else None
 
     def _take(self, topic_id: int, each: Subscription) -> PointRow:
-        """Return the row of a subscription's activity since the last call."""
         backlog = each.cursor.backlog_messages
         seen = self._seen.get(each)
         if seen is None:
@@ -168,7 +160,6 @@ class Buckets:
         return row
 
     def _take_topic(self, topic: Topic) -> PointRow:
-        """Return the row of the messages published to a topic since the last call."""
         seen = self._seen_topics[topic]
         ledgers = topic.log.ledgers
         now = self._seen_topics[topic] = _SeenTopic(topic, ledgers.total_messages, ledgers.total_bytes)
@@ -189,7 +180,7 @@ class Buckets:
 
 
 def merged(first: PointRow, second: PointRow) -> PointRow:
-    """Merge two rows of one topic or subscription. In their bucket, `second` follows `first`."""
+    """Merge two rows of one topic or subscription. `second` follows `first` in time."""
     return first._replace(
         messages_in=None if first.messages_in is None else first.messages_in + (second.messages_in or 0),
         bytes_in=None if first.bytes_in is None else first.bytes_in + (second.bytes_in or 0),
@@ -208,22 +199,19 @@ def _joined(first: list[int] | None, second: list[int] | None) -> list[int] | No
 
 
 def _id_of_row(each: Subscription) -> int:
-    """Return the id under which a subscription has points. 0 = it counts only for its topic."""
+    """Return the id under which a subscription has points, or 0 if the subscription counts only for its topic."""
     return each.subscription_id if each.is_durable and not each.is_deleted else 0
 
 
 def _worth_storing(row: PointRow | None) -> PointRow | None:
-    """Return the row if its subscription has points and anything changed, else None."""
     return row if row is not None and row.subscription_id and _says_something(row) else None
 
 
 def _says_something(row: PointRow) -> bool:
-    """Return whether messages moved or the backlog changed."""
     moved = row.messages_in or row.messages_out or row.messages_acked or row.messages_redelivered
     return bool(moved) or row.backlog != row.backlog_before
 
 
 def _worst_backlog(topic: Topic) -> int:
-    """Return the largest backlog of the topic's durable subscriptions."""
     backlogs = (each.cursor.backlog_messages for each in topic.subscriptions.values() if each.is_durable)
     return max(backlogs, default=0)

@@ -1,4 +1,4 @@
-"""Every 10 s, write a point for each topic and subscription that changed, for the console's charts."""
+"""Write the points of the console's charts."""
 
 from __future__ import annotations
 
@@ -27,39 +27,37 @@ _MOST_BEHIND_MS: Final = 60_000
 
 
 class History:
-    """Stores each bucket at most once. While the database is unavailable, the next bucket grows and nothing is lost.
+    """Stores each bucket at most once. Its methods must be called one at a time.
 
-    Only the reporter calls these methods, one at a time. A crash loses what was not stored.
+    While the database is unavailable, the next bucket grows. A crash loses unstored activity.
     """
 
     def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
         self._pool = pool
         self._clock = clock
         self._buckets = Buckets()
-        self._open_ms = 0  # start of the earliest bucket that may still be written
-        self._is_behind = False  # whether the clock is over a minute behind and the warning was logged
-        self._unstored: tuple[int, list[PointRow]] | None = None  # when a bucket begins, and its rows
+        self._open_ms = 0  # The earliest bucket that may still be written
+        self._is_behind = False
+        self._unstored: tuple[int, list[PointRow]] | None = None  # Start of a bucket, and its rows
 
     async def start(self) -> None:
-        """Begin after an earlier broker's last bucket, so that no bucket is written twice. Raises psycopg.Error."""
+        """Begin after an earlier broker's last bucket. Raises psycopg.Error."""
         async with self._pool.use() as connection:
             written_ms = await written_until_ms(connection)
         self._open_ms = max(written_ms, _start_of_bucket(self._clock.now_ms()))
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Count these in the next bucket."""
+        """Count changed topics and subscriptions in the next bucket."""
         self._buckets.note(topics, subscriptions)
 
     async def write(self) -> None:
-        """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is unavailable.
+        """Store the bucket that has ended, if any. Raises psycopg.Error while the database is unavailable.
 
-        Changes between the bucket's end and this call count in that bucket too. A roll-up by Celery holds a lock that
-        this call needs. If it holds the lock too long, the next call stores the bucket.
+        The bucket includes all changes until this call. While a roll-up locks the points, the bucket waits.
         """
         try:
             await self._store()
             ended_ms = _start_of_bucket(self._clock.now_ms()) - BUCKET_MS
-            # False if no new bucket has ended yet, or if the clock was set back.
             if ended_ms >= self._open_ms:
                 await self._close(ended_ms)
             elif ended_ms < self._open_ms - _MOST_BEHIND_MS:
@@ -68,7 +66,7 @@ class History:
             logger.info("a roll-up is under way; the points of the charts are stored with the next report")
 
     def _discard(self, ended_ms: int) -> None:
-        """Forget the changes: it may take hours until the clock has caught up with the last bucket."""
+        """Forget the changes, because the clock may take hours to catch up with the last bucket."""
         self._buckets.discard()
         if not self._is_behind:
             logger.warning(
@@ -78,19 +76,18 @@ class History:
         self._is_behind = True
 
     async def finish(self) -> None:
-        """Store everything up to now. Raises psycopg.Error if the database is unavailable or Celery rolls up points."""
+        """Store everything up to now. Raises psycopg.Error."""
         await self._store()
         await self._close(max(self._open_ms, _start_of_bucket(self._clock.now_ms())))
 
     async def _close(self, at_ms: int) -> None:
-        """End the bucket that begins at `at_ms`, and store it."""
         self._open_ms = at_ms + BUCKET_MS
         self._is_behind = False
         rows: list[PointRow] = []
         self._unstored = (at_ms, rows)
         for some in self._buckets.slices():
             rows += some
-            await asyncio.sleep(0)  # clients are served between two slices
+            await asyncio.sleep(0)  # Serve clients between slices
         await self._store()
 
     async def _store(self) -> None:
@@ -103,8 +100,8 @@ class History:
                     await add_points(connection, at_ms, rows)
             except psycopg.Error as error:
                 if is_away(error) or isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
-                    raise  # the next call repeats the statement
-                # Do not retry: a refused row is likely to be refused for ever.
+                    raise
+                # Do not retry, because the database is likely to refuse the rows again.
                 logger.error(
                     "the database refused %s points; charts have a gap of 10 s: %s",
                     len(rows),

@@ -1,4 +1,4 @@
-"""What hinders a subscription's deliveries, and which of its consumers left, as rows for the console's diagnosis."""
+"""Rows about obstacles to deliveries and about departed consumers, for the console's diagnosis."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["departure_of", "obstacles_of"]
 
-_LONGEST_FAULT: Final = 1000  # characters: a fault may name a file with its whole path
+_LONGEST_FAULT: Final = 1000  # Characters, enough for a file's path
 
 
 def obstacles_of(subscription: Subscription, now_ms: int) -> ObstaclesRow:
-    """Return the row of a durable subscription as it is now."""
+    """Return the current obstacles of a durable subscription."""
     dispatcher, limit = subscription.dispatcher, subscription.dispatch_limit
     waiting = dispatcher.most_waiting() if isinstance(dispatcher, KeySharedDispatcher) else None
     active = dispatcher.active if subscription.type is SubscriptionType.FAILOVER else None

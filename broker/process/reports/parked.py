@@ -1,4 +1,4 @@
-"""Store which long-poll pulls wait for a message, for the console. Changed queues are written at most once a second."""
+"""Store which long-poll pulls wait for a message, for the console."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["ParkedReport"]
 
 _INTERVAL_S: Final = 1.0
-_QUEUES_AT_ONCE: Final = 500  # the most that one turn writes, about 10 ms of work
-_SHOWN: Final = 50  # the row of a queue describes at most this many pulls
+_QUEUES_AT_ONCE: Final = 500  # Limit for one turn, about 10 ms of work
+_SHOWN: Final = 50  # Limit for the row of one queue
 
 
 class ParkedReport:
-    """Writes the queues that changed. If the database is unavailable, a later turn writes their current state."""
+    """Writes changed queues once a second. After a failure, a later turn writes their current state."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ParkedReport:
         self._clock = clock
         self._parked = parked
         self._topic_in_memory = topic_in_memory
-        self._stored: dict[QueueKey, int] = {}  # topic ids of the rows in the table
+        self._stored: dict[QueueKey, int] = {}  # Topic ids of the rows in the table
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -53,7 +53,7 @@ class ParkedReport:
         )
 
     async def stop(self) -> None:
-        """Stop reporting. The table keeps its rows until a broker starts."""
+        """Stop reporting. The table keeps its rows."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,7 +1,4 @@
-"""A consumer's pending acks as rows: pages show them, and Celery's tick looks for deadlines that have passed.
-
-Neighbouring entries of one delivery share a row.
-"""
+"""A consumer's pending acks as rows. Neighbouring entries of one delivery share a row."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ROWS", "pending_rows"]
 
-MAX_ROWS = 2000  # of one consumer; the counts in its session's row include the entries that are left out
+MAX_ROWS = 2000  # Limit for one consumer
 
-# Ledger, first entry, last entry, messages, delivery time, redelivery count, deadline.
+# Ledger, first entry, last entry, messages, delivery time, redelivery count and deadline.
 _Run = tuple[int, int, int, int, int, int, int | None]
 
 
@@ -53,7 +50,6 @@ def pending_rows(subscription: Subscription, consumer: Consumer) -> list[Pending
 
 
 def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Yield a Shared or Key_Shared consumer's pending entries, split where delivery time, count or deadline changes."""
     pending, dispatcher, deadlines = (
         consumer.dispatch.pending,
         subscription.dispatcher,
@@ -83,13 +79,13 @@ def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_R
 
 
 def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Yield the delivered range with its nearest deadline: on Exclusive and Failover, nothing more precise is known."""
+    """Yield the delivered range. On Exclusive and Failover, nothing more precise is known."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.log.ledgers
     through = ledgers.previous_of(subscription.read_position)
     messages = consumer.dispatch.unacked_messages
-    # On these types one consumer has all deadlines, and the first deadline that passes rewinds the subscription.
+    # One consumer has all deadlines, and the first deadline that passes rewinds the subscription.
     deadline_ms = subscription.deadlines.next_due_ms()
     for ledger_id, first, last in ledgers.spans(subscription.cursor.mark_delete, through):
         yield ledger_id, first, last, messages, consumer.last_delivery_ms, 0, deadline_ms

@@ -1,4 +1,4 @@
-"""The problems of a subscription since its topic was loaded, in words and with their counts, for the console."""
+"""The problems of a subscription, for the console."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["problems"]
 
 
 def problems(subscription: Subscription) -> dict[str, int]:
-    """Return problems with their counts; empty if there were none."""
+    """Return each problem since the topic was loaded, in words and with its count."""
     counters = subscription.counters
     found = {
         f"messages that consumers discarded: {reason}": count

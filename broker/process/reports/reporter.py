@@ -1,8 +1,4 @@
-"""Write in-memory state to the tables that the console shows, such as sessions, pending acks and delivery stories.
-
-Topics and subscriptions are written when they change, at most once a second. When the broker loads a topic, it reads
-only the times of last use from these tables.
-"""
+"""Write in-memory state to the tables that the console shows."""
 
 from __future__ import annotations
 
@@ -42,30 +38,29 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_ANEW_AT_ONCE: Final = 1000  # one report takes at most this many from `report_anew`, about 50 ms of work
-_JUDGED_AT_ONCE: Final = 1000  # one turn judges at most this many subscriptions of an earlier broker
-_COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect again
+_ANEW_AT_ONCE: Final = 1000  # Limit for one report, about 50 ms of work
+_JUDGED_AT_ONCE: Final = 1000
+_COME_BACK_MS = 60_000  # Time in which clients of an earlier broker connect again
 
 
 class Reporter:
-    """Collects changes and writes them once a second. While the database is unavailable, the changes are kept."""
+    """Collects changes and writes them once a second. Keeps the changes while the database is unavailable."""
 
     def __init__(self, pool: ConnectionPool, clock: Clock, story_buffer: StoryBuffer) -> None:
         self._pool = pool
         self._clock = clock
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
-        self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())  # not reported anew yet
-        # By key, in the order in which they left. None = the departure is not stored: the consumer was a reader.
+        self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())
+        # Departed consumers by key, oldest first. A reader's value is None, because its departure is not stored.
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
-        self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
-        # The rows of obstacles as they are stored.
+        self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()
         self._obstacles: WeakKeyDictionary[Subscription, obstacle_store.ObstaclesRow] = WeakKeyDictionary()
-        self._refused: set[Topic] = set()  # topics whose last report the database refused
-        self.rates = Rates()  # plans of acts, /metrics and statistics read them too
-        self.standings = Standings()  # /metrics reads them too
-        self._started_ms = 0  # time of `start`; 0 = no subscription of an earlier broker is left to judge
+        self._refused: set[Topic] = set()
+        self.rates = Rates()
+        self.standings = Standings()
+        self._started_ms = 0  # Time of `start`, or 0 once `_judge_unloaded` has finished
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None
@@ -81,7 +76,7 @@ class Reporter:
         self._task = asyncio.create_task(for_ever(self._turn, what="the report"), name="reporter")
 
     async def stop(self) -> None:
-        """Write once more, if the database is reachable, and stop."""
+        """Stop, and write a last report if the database is reachable."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -98,23 +93,20 @@ class Reporter:
         await self._pool.close()
 
     def topic_changed(self, topic: Topic) -> None:
-        """Put a changed topic into the next report. Examples: messages arrived, or a producer came or went."""
+        """Put a changed topic into the next report."""
         self._topics.add(topic)
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Put a changed subscription into the next report. Examples: messages were sent, or a consumer came or went."""
+        """Put a changed subscription into the next report."""
         self._subscriptions.add(subscription)
 
     def report_anew(self, topics: Sequence[Topic]) -> None:
-        """Report all of these topics and their subscriptions, spread over the next reports.
-
-        The tables may have lost rows, so the reporter also forgets which rows of obstacles it has stored.
-        """
+        """Report topics and all their subscriptions, because the tables may have lost rows."""
         self._obstacles.clear()
         self._anew = _with_subscriptions(topics)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """With the next report, delete the consumer's rows and, unless it was a reader, store that it left."""
+        """Delete the consumer's rows with the next report. Store a departure, except for a reader."""
         self._gone_consumers[consumer.key] = (
             departure_of(subscription, consumer, self._clock.now_ms()) if subscription.is_durable else None
         )
@@ -127,7 +119,7 @@ class Reporter:
 
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
-        await self.stories.write()  # before the report, which notifies open pages to read both
+        await self.stories.write()  # First, because the report makes pages read the stories
         await self._report()
         await self.history.write()
         await self._judge_unloaded()
@@ -144,7 +136,7 @@ class Reporter:
         gone_producers, self._gone_producers = self._gone_producers, []
         self.history.note(topics, subscriptions)
         try:
-            # Keep reporting a rate until it has fallen to 0, even if nothing else changes.
+            # Report a rate until it has fallen to 0, even if nothing else changes.
             moving = self.rates.moving(self._clock.now_ms())
             topics |= moving.topics
             subscriptions |= moving.subscriptions
@@ -152,7 +144,7 @@ class Reporter:
             if not (topics or subscriptions or gone_consumers or gone_producers):
                 return
             await self._write(await self._reports(topics, subscriptions), gone_consumers, gone_producers)
-        except BaseException:  # any failure or cancellation: the next report includes these changes
+        except BaseException:  # Report the changes again after any failure
             self._topics |= topics
             self._subscriptions |= subscriptions
             self._gone_consumers = gone_consumers | self._gone_consumers
@@ -160,11 +152,7 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Store the state of subscriptions to which no client has come back since an earlier broker ended.
-
-        `standings` judges only subscriptions in memory, so nothing else changes the state of these. Each call stores
-        the states of some of them, until each has been judged once.
-        """
+        """Judge subscriptions that no client has used since an earlier broker ended."""
         now_ms = self._clock.now_ms()
         if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:
             return
@@ -177,8 +165,8 @@ class Reporter:
                 self._started_ms = 0
         except psycopg.Error as error:
             if is_away(error):
-                raise  # the next turn repeats the statement
-            # Do not retry: the statement is likely to be refused for ever.
+                raise
+            # Do not retry, because the database is likely to refuse the statement again.
             self._started_ms = 0
             logger.error(
                 "the database refused to judge the subscriptions of an earlier broker; each keeps its state until a"
@@ -187,7 +175,7 @@ class Reporter:
             )
 
     async def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
-        """Return one report for each topic, except topics that another owner or a newer `Topic` object took over."""
+        """Return the reports of topics that neither another owner nor a newer `Topic` object took over."""
         for topic in topics:
             known = self._newest.get(topic.topic_id)
             if not topic.is_fenced and (known is None or known.owner_epoch <= topic.owner_epoch):
@@ -202,7 +190,7 @@ class Reporter:
             elif subscription.log.is_open and (
                 found is None or found.owner_epoch < subscription.log.owner_epoch
             ):
-                # Its topic is still loading; try again with the next report.
+                # The subscription's topic is still loading. Try again with the next report.
                 self._subscriptions.add(subscription)
         now_ms = self._clock.now_ms()
         reports = []
@@ -211,7 +199,7 @@ class Reporter:
             done += 1 + len(its_changed)
             if done >= SLICE:
                 done = 0
-                await asyncio.sleep(0)  # clients are served between two slices
+                await asyncio.sleep(0)
             try:
                 reports.append(await report_of(topic, its_changed, self.rates, self.standings, now_ms))
             except Exception:
@@ -227,11 +215,7 @@ class Reporter:
         gone_consumers: Mapping[int, obstacle_store.DepartureRow | None],
         gone_producers: list[int],
     ) -> None:
-        """Store the reports and delete the sessions that ended.
-
-        If the database refuses a report, only that topic is left out. Raises psycopg.Error while the database is
-        unavailable.
-        """
+        """Store the reports. Leave out only reports that the database refuses."""
         try:
             await self._store(reports, gone_consumers, gone_producers)
         except Exception as error:
@@ -245,7 +229,7 @@ class Reporter:
                 await self._write(reports[:half], {}, [])
                 await self._write(reports[half:], {}, [])
             else:
-                # Do not retry: a refused row is likely to be refused for ever. The next change reports the topic again.
+                # Do not retry, because the database is likely to refuse the row again.
                 self._say_refused(reports, error)
         else:
             self._refused.difference_update(each.topic for each in reports)
@@ -253,14 +237,13 @@ class Reporter:
     def _say_refused(self, reports: Sequence[TopicReport], error: Exception) -> None:
         self._refused = {each for each in self._refused if each.is_open}
         if isinstance(error, psycopg.errors.ForeignKeyViolation):
-            # A topic or subscription was deleted between the lookup of its row and the insert.
             logger.info(
                 "a report named something that was just deleted; the next report leaves it out (%s)",
                 first_line(error),
             )
             return
         for each in reports:
-            if each.topic not in self._refused:  # once, not every second
+            if each.topic not in self._refused:  # Log once, not every second
                 logger.error(
                     "the database refused a topic's report; its next change reports it again: %s: %s",
                     each.topic.name,
@@ -299,7 +282,7 @@ class Reporter:
                 consumer_keys=[row.key for row in consumers] + list(gone_consumers),
                 rows=[row for each in reports for row in each.pending],
             )
-            # Write the published counts first, so that no page ever reads more acked messages than published ones.
+            # Write the published counts first, so that no page reads more acked than published messages.
             await store.upsert_topic_summaries(connection, [each.row for each in reports])
             await store.upsert_subscription_summaries(connection, subscriptions)
             await obstacle_store.upsert_obstacles(connection, list(obstacles.values()))

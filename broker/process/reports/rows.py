@@ -1,4 +1,4 @@
-"""Build a report's rows for the console's tables: topics, subscriptions, producers and consumers."""
+"""Build the rows of a report for the console's tables."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SLICE", "TopicReport", "report_of"]
 
-SLICE: Final = 200  # subscriptions; they take about 10 ms
+SLICE: Final = 200  # Number of subscriptions, about 10 ms of work
 
-_MOST_PROPERTIES = 50  # of one producer or consumer
+_MOST_PROPERTIES = 50  # Limit for one producer or consumer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +40,10 @@ class TopicReport:
     topic: Topic
     row: store.TopicSummaryRow
     producers: Sequence[store.ProducerRow]
-    subscriptions: Sequence[store.SubscriptionSummaryRow]  # those that changed and are durable
-    consumers: Sequence[store.ConsumerRow]  # of every subscription that changed
-    pending: Sequence[PendingRow]  # of these consumers, on durable subscriptions
-    obstacles: Mapping[Subscription, ObstaclesRow]  # of the changed, durable subscriptions
+    subscriptions: Sequence[store.SubscriptionSummaryRow]
+    consumers: Sequence[store.ConsumerRow]
+    pending: Sequence[PendingRow]
+    obstacles: Mapping[Subscription, ObstaclesRow]
 
 
 async def report_of(
@@ -58,15 +58,16 @@ async def report_of(
         if each.is_durable and not each.is_deleted:
             subscriptions.append(_subscription_row(each, rates, standings, now_ms))
             obstacles[each] = obstacles_of(each, now_ms)
-        else:  # no row, but `of_subscription` must be called before `of_consumer`
+        else:  # `of_subscription` must be called before `of_consumer`
             rates.of_subscription(each, each.messages_out, each.counters.messages_acked, now_ms)
         for consumer in each.consumers.values():
             its_pending = pending_rows(each, consumer) if each.is_durable else []
             consumers.append(_consumer_row(each, consumer, its_pending, rates, now_ms))
             pending += its_pending
         if number % SLICE == 0:
-            await asyncio.sleep(0)  # clients are served between two slices
-    row = _topic_row(topic, rates, standings, now_ms)  # last, so that acked is never above published
+            await asyncio.sleep(0)
+    # Read the published messages last, so that no page shows more acked than published messages.
+    row = _topic_row(topic, rates, standings, now_ms)
     return TopicReport(
         topic=topic,
         row=row,
@@ -199,7 +200,6 @@ def _producer_row(topic: Topic, producer: Producer, rates: Rates, now_ms: int) -
 
 
 def _properties(given: Mapping[str, str]) -> str:
-    """Return a client's properties as a JSON object, cut to a size that a page can show."""
     if not given:
         return "{}"
     shown = islice(given.items(), _MOST_PROPERTIES)

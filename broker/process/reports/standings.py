@@ -1,7 +1,4 @@
-"""Judge the state of each durable subscription, from the numbers that the reporter sees once a second.
-
-A subscription that has long been idle costs one entry of a dict, and is not judged until something happens.
-"""
+"""Judge the states of durable subscriptions in memory."""
 
 from __future__ import annotations
 
@@ -21,20 +18,19 @@ __all__ = ["Standings"]
 
 logger = logging.getLogger(__name__)
 
-# Only every sixtieth look forgets subscriptions: this goes through all of them, which takes as long as the rest of the
-# look.
+# Only every sixtieth look forgets subscriptions, because forgetting visits all subscriptions.
 _FORGET_EVERY: Final = 60
-_SLICE: Final = 200  # subscriptions, a few milliseconds of work
-_NO_DUE_TIME_MS: Final = 10_000  # time until the next look if no due time of delayed messages is in memory
-_UNATTENDED_MS: Final = 5_000  # time between looks at a subscription without consumers, if its topic changes
+_SLICE: Final = 200  # A few milliseconds of work
+_NO_DUE_TIME_MS: Final = 10_000
+_UNATTENDED_MS: Final = 5_000  # Time between looks at a subscription without consumers
 
 
 class Standings:
-    """The states of the subscriptions in memory. Reads no clock: the caller passes the time of each look."""
+    """The states of the subscriptions in memory."""
 
     def __init__(self) -> None:
-        self._known: dict[Subscription, Standing | None] = {}  # None = idle, and nothing to remember
-        # When to look at a subscription again: time alone can change its state, or `_is_attended` put its look off.
+        self._known: dict[Subscription, Standing | None] = {}  # None means idle
+        # Time of the next look, if nothing changes earlier.
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
         self._looked_ms = 0
@@ -42,12 +38,12 @@ class Standings:
     async def look(
         self, topics: Iterable[Topic], subscriptions: Iterable[Subscription], now_ms: int
     ) -> set[Subscription]:
-        """Judge these subscriptions, those of `topics`, and those whose state time alone can have changed.
+        """Judge subscriptions, and return the subscriptions whose state has changed.
 
-        Return those whose state has changed. Subscriptions of `topics` that have no consumers may be judged up to five
-        seconds later.
+        Also judge subscriptions whose state can change with time alone. A subscription of `topics` without consumers
+        may be judged up to five seconds later.
         """
-        if now_ms < self._looked_ms:  # the clock was set back: times to look again may be hours away
+        if now_ms < self._looked_ms:  # The clock was set back, so the next looks may be hours away
             self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)
         self._looked_ms = now_ms
         self._looks += 1
@@ -68,7 +64,7 @@ class Standings:
             if self._looks_new(each, now_ms):
                 news.add(each)
             if number % _SLICE == 0:
-                await asyncio.sleep(0)  # clients are served between two slices
+                await asyncio.sleep(0)
         return news
 
     def verdict(self, subscription: Subscription, now_ms: int) -> Verdict:
@@ -77,20 +73,20 @@ class Standings:
         return Verdict(self.state(subscription), now_ms, None) if standing is None else standing.verdict
 
     def state(self, subscription: Subscription) -> SubscriptionState:
-        """Return the state as of the last look."""
+        """Return the state at the last look."""
         standing = self._known.get(subscription)
         if standing is not None:
             return standing.state
         return SubscriptionState.IDLE if subscription in self._known else SubscriptionState.WATCHING
 
     def worst(self, topic: Topic) -> SubscriptionState | None:
-        """Return the worst state of a topic's durable subscriptions; None = it has none."""
+        """Return the worst state of a topic's durable subscriptions."""
         return min(
             (self.state(each) for each in topic.subscriptions.values() if each.is_durable), default=None
         )
 
     def _is_attended(self, subscription: Subscription, now_ms: int) -> bool:
-        """Return whether to judge a subscription whose topic changed. If not, make sure that it is judged soon."""
+        """Return whether to judge a subscription of a changed topic now. If not, plan a look soon."""
         if subscription.consumers or subscription not in self._known:
             return True
         soon_ms = now_ms + _UNATTENDED_MS
@@ -101,7 +97,7 @@ class Standings:
     def _looks_new(self, subscription: Subscription, now_ms: int) -> bool:
         try:
             return self._is_news(subscription, now_ms)
-        except Exception:  # the other subscriptions must still be judged
+        except Exception:
             logger.exception(
                 "subscription %s of %s was not judged", subscription.name, subscription.topic_name
             )
@@ -136,7 +132,6 @@ class Standings:
         return standing.state is not before
 
     async def _forget(self) -> None:
-        """Forget deleted subscriptions, and those of closed topics once their state is final."""
         for number, each in enumerate(list(self._known), start=1):
             if each not in self._look_at_ms and (_is_gone(each) or not each.log.is_open):
                 del self._known[each]
@@ -161,10 +156,6 @@ def _sample(subscription: Subscription, now_ms: int) -> Sample:
 
 
 def _due_ms(subscription: Subscription, now_ms: int) -> int | None:
-    """Return when the next delayed message may be due.
-
-    None = the subscription has no delayed messages, or its log is closed.
-    """
     if not subscription.delayed_entries or not subscription.log.is_open:
         return None
     due_ms = subscription.next_delayed_ms

@@ -1,4 +1,4 @@
-"""A topic's numbers, for each partition and in total, as its owner last reported them."""
+"""A topic's last reported numbers, for each partition and in total."""
 
 from __future__ import annotations
 
@@ -25,50 +25,50 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStatistics:
-    """One subscription on one partition, or on all partitions together."""
+    """A subscription's numbers on one partition, or on all partitions."""
 
     name: str
-    type: str  # of its last consumers; over all partitions, the type on the first partition with this subscription
-    consumers: int  # attached; a consumer of a partitioned topic counts once for each partition
+    type: str
+    consumers: int  # A consumer of a partitioned topic counts once for each partition
     backlog_messages: int
     backlog_bytes: int
     unacked_messages: int
-    message_rate_out: float  # per second
+    message_rate_out: float  # Messages per second
     message_rate_acked: float
     messages_redelivered: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatistics:
-    """One topic or partition, or all partitions of a topic together."""
+    """The numbers of one topic or partition, or of all partitions."""
 
     name: str
-    messages_in: int  # since the topic began
+    messages_in: int
     bytes_in: int
     stored_bytes: int
     producers: int
-    message_rate_in: float  # per second
+    message_rate_in: float  # Messages per second
     byte_rate_in: float
-    last_append_ms: int  # Unix time, 0 = never
-    updated_ms: int  # Unix time of the oldest report in these numbers; 0 = there was no report yet
-    subscriptions: tuple[SubscriptionStatistics, ...]  # sorted by name
+    last_append_ms: int  # 0 means never
+    updated_ms: int  # Time of the oldest report, or 0 before the first report
+    subscriptions: tuple[SubscriptionStatistics, ...]
 
     @property
     def consumers(self) -> int:
-        """The number of attached consumers of all subscriptions."""
+        """The number of attached consumers."""
         return sum(each.consumers for each in self.subscriptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedStatistics:
-    """A topic's totals and its parts. A topic without partitions has one part: itself."""
+    """A topic's totals and its parts."""
 
     total: TopicStatistics
-    parts: tuple[TopicStatistics, ...]  # in the order of the partitions
+    parts: tuple[TopicStatistics, ...]
 
 
 async def partitioned_statistics(pool: ConnectionPool, name: TopicName) -> PartitionedStatistics:
-    """Read the statistics of a topic. Raises TopicNotFound if it does not exist."""
+    """Read the statistics of a topic. Raises TopicNotFound."""
     rows = await repeat_until_done(pool, lambda c: store.statistics(c, name.full), what="reading statistics")
     if not rows:
         raise TopicNotFound(f"topic {name} does not exist")
@@ -103,7 +103,7 @@ def _subscription(values: Sequence[Any]) -> SubscriptionStatistics:
 
 
 def summed(name: str, parts: Sequence[TopicStatistics]) -> TopicStatistics:
-    """Sum all partitions as one topic and merge subscriptions of the same name. `parts` must not be empty."""
+    """Sum all partitions as one topic, and merge subscriptions of the same name. `parts` must not be empty."""
     by_name: dict[str, list[SubscriptionStatistics]] = {}
     for part in parts:
         for each in part.subscriptions:
