@@ -20,10 +20,6 @@ class AccessMetrics(Collector):
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry does not check names for duplicates."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         for name, text, counts in (
             ("pulsar_authentication_success_total", "clients and requests let in", self._access.successes),

@@ -22,10 +22,6 @@ class ConnectionMetrics(Collector):
         self._limits = limits
         self.certificates: TlsCertificates | None = None
 
-    def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry does not check names for duplicates."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "vela_connections", "open connections of clients, over all ports", value=self._limits.open

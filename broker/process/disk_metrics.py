@@ -19,10 +19,6 @@ class DiskMetrics(Collector):
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
-    def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry does not check names for duplicates."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         free = GaugeMetricFamily(
             "vela_database_disk_free_bytes", "free bytes on the disk of the embedded PostgreSQL"

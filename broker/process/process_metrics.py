@@ -48,10 +48,6 @@ class ProcessMetrics(Collector):
         self._is_ready = is_ready
         self._tick_age_s = tick_age_s
 
-    def describe(self) -> list[Metric]:
-        """Return nothing, so that the registry does not check names for duplicates."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         yield from self._gauges()
         yield from self._counters()
