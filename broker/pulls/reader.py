@@ -59,7 +59,7 @@ def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
 
 
 class PullReader:
-    """Reads for all pulls of the process. It remembers where answers ended, because clients continue there."""
+    """Reads messages for all pulls. It remembers where answers ended, because clients continue there."""
 
     def __init__(self, *, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
@@ -84,7 +84,7 @@ class PullReader:
         return self.answer(topic, ask, entries) if entries else None
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
-        """Return the position of the entry with the message at `offset`, and the number of messages before the entry.
+        """Return the position of the entry with the message at `offset`, and the number of earlier messages.
 
         Raises BrokerError, psycopg.Error.
         """
@@ -137,7 +137,7 @@ class PullReader:
         )
 
     def messages(self, entry: StoredEntry) -> list[Message] | None:
-        """Return the messages of an entry. Return None if they are unreadable, and [] for a marker."""
+        """Return the messages of an entry, None if they are unreadable, [] for a marker."""
         position = Position(entry.ledger_id, entry.entry_id)
         if position in self._decoded:
             return self._decoded[position]
@@ -182,8 +182,7 @@ class PullReader:
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
         """Alternate interpolation and bisection.
 
-        Interpolation needs at most three probes if every entry is a single message. Bisection limits the probes for
-        batches of mixed sizes.
+        Interpolation is fast for single messages. Bisection limits the probes for batches of mixed sizes.
         """
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages

@@ -35,9 +35,7 @@ class PullAsk:
     queue: int  # The partition, or 0 if the topic has no partitions
     offset: int  # Messages since the topic began
     max_messages: int
-    matches: (
-        Callable[[Mapping[str, str]], bool] | None
-    )  # Tests a message's properties; None = all messages match
+    matches: Callable[[Mapping[str, str]], bool] | None  # None = all messages match
     may_suspend: bool
     suspend_timeout_ms: int
 

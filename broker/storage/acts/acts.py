@@ -1,4 +1,4 @@
-"""Read and change acts in PostgreSQL.
+"""Read and change acts in PostgreSQL. An act is a change that an operator, a program or a command makes.
 
 The broker uses this module. Other processes use storage/acts/requests.py.
 """
@@ -208,7 +208,7 @@ async def unfinished(connection: Connection) -> list[WaitingAct]:
 
 
 async def end_client_acts(connection: Connection) -> None:
-    """End client commands, evictions and expiries that an earlier broker began. Safe to repeat."""
+    """End the acts of clients, evictions and expiries that an earlier broker left open. Safe to repeat."""
     await connection.execute(query("acts", "end_client_acts"))
 
 
@@ -441,7 +441,7 @@ async def record_commit(
 
 
 async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
-    """Return the act with this id, or None. The caller must check whether the act can be undone."""
+    """Return the act with this id, or None. The caller checks whether the act can be undone."""
     cursor = await connection.execute(query("acts", "undo_source"), (act_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -474,7 +474,7 @@ async def store_overlays(
 ) -> None:
     """Store overlays, except those of fenced topics. Safe to repeat.
 
-    `epochs` maps topic ids to owner epochs. Each overlay follows its topic id and act id.
+    `epochs` maps topic ids to owner epochs. Each item of `overlays` is a topic id, an act id and the act's overlay.
     """
     await connection.execute(
         query("acts", "store_overlays"),

@@ -1,4 +1,4 @@
-"""Bookmarks in PostgreSQL. Only the topic's owner writes them."""
+"""Bookmarks in PostgreSQL. Only the topic's owner writes bookmarks."""
 
 from __future__ import annotations
 

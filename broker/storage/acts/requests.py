@@ -94,7 +94,7 @@ def get(act_id: int) -> Row | None:
 
 
 def wait(act_id: int, wait_s: float) -> Row | None:
-    """Wake the broker and wait for its answer. Return the row, even if the answer does not come in time."""
+    """Wake the broker and wait for its answer. Return the act's row, even if no answer comes in time."""
     with short_connection("vela act") as connection:
         connection.execute("LISTEN vela_act_done")
         connection.execute(query("acts", "wake_owner"), (act_id,))
