@@ -25,7 +25,7 @@ _DECODED_ENTRIES: Final = 16
 
 
 def bounds(topic: Topic) -> tuple[int, int]:
-    """Return the offset of the oldest message kept, and the offset that the next message will get."""
+    """Return the offset of the oldest message kept, and the offset of the next message to be stored."""
     ledgers = topic.log.ledgers
     end = ledgers.total_messages
     return next((ledger.messages_before for ledger in ledgers), end), end

@@ -22,7 +22,7 @@ __all__ = [
     "subject_columns",
 ]
 
-ADMIN: Final = "admin"  # The permission of a tenant's admins
+ADMIN: Final = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class StoredAccess:
     """The stored permissions and revoked tokens."""
 
     grants: Grants  # Superusers and metrics roles are in the settings instead
-    revoked_tokens: frozenset[str]  # Ids of tokens that have not expired
+    revoked_tokens: frozenset[str]  # Token ids
 
 
 async def load(connection: Connection) -> StoredAccess:

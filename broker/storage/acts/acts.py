@@ -75,7 +75,7 @@ class WaitingAct:
     waited_s: float
     who: str
     progress: Mapping[str, Any] | None  # Stored by an earlier broker
-    message: bytes | None  # Entry to publish
+    message: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ PEOPLE: Final = ("console", "api")
 SECOND_PERSON_S: Final = 24 * 3600
 """Seconds that a plan waits for a second person, unless VELA_PLAN_EXPIRY_S is longer."""
 
-PLAN_REQUESTS: Final = {  # Names of queries by scope
+PLAN_REQUESTS: Final = {
     "subscription": "request_plan",
     "topic": "request_topic_plan",
     "namespace": "request_namespace_plan",
@@ -176,7 +176,7 @@ async def request_apply(
 
 
 async def needs_second_person(connection: Connection, act_id: int) -> bool:
-    """Return whether an act is planned and its namespace has the policy second_person."""
+    """Return whether a planned act needs a second person."""
     row = await (await connection.execute(query("acts", "get"), (act_id,))).fetchone()
     return row is not None and bool(row[-1])
 
@@ -198,7 +198,7 @@ async def refuse(
 
 
 async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
-    """Return at most `most` waiting requests, oldest first."""
+    """Return waiting requests, oldest first."""
     return await _requests(connection, "waiting", most)
 
 
@@ -249,7 +249,7 @@ async def finish(
 ) -> None:
     """Answer a request or end a client's act, without moving a cursor. Safe to repeat.
 
-    `plan` and `result` are JSON. If `plan`, `result` or `cursor_version` is None, the stored value stays.
+    `plan` and `result` are JSON. An argument that is None keeps the stored value.
     """
     await connection.execute(
         query("acts", "finish"),
@@ -318,8 +318,7 @@ async def apply_to_cursor(
     """Store a cursor's new state with the act's result. Safe to repeat.
 
     Return False if the topic is fenced or the subscription was deleted. An undo needs `before` and `passed`. `passed`
-    has the entries that the act acked beyond the new mark-delete position. If `undo_window_s` is 0, the act cannot be
-    undone.
+    has the entries that the act acked beyond the new mark-delete position.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),

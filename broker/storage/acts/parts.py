@@ -49,10 +49,7 @@ async def finish_whole(
     error: str = "",
     error_code: str = "",
 ) -> None:
-    """Finish an act on several partitions. The act has failed if `error` is not empty. Safe to repeat.
-
-    `result` is JSON.
-    """
+    """Finish an act on several partitions. An act with an `error` has failed. Safe to repeat."""
     await connection.execute(
         query("acts", "finish_whole"),
         {

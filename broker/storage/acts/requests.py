@@ -34,8 +34,7 @@ def request_plan(
 ) -> int | None:
     """Request a plan and return the act's id, or None if its topic, subscription or namespace does not exist.
 
-    `topic` is a full topic name or `tenant/namespace`. `message` is the entry to publish. `undo_of` is the id of the
-    act to undo.
+    `topic` is a full topic name or `tenant/namespace`. `message` is the entry to publish.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(

@@ -47,7 +47,7 @@ async def upsert_obstacles(connection: Connection, rows: Sequence[ObstaclesRow])
 
 
 async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]) -> None:
-    """Store at most one row for each subscription, except for deleted subscriptions."""
+    """Store these rows, except those of deleted subscriptions. Pass at most one row for each subscription."""
     if rows:
         await connection.execute(query("obstacles", "upsert_departures"), _columns(rows))
 

@@ -173,7 +173,7 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
     """Mark subscriptions and topics that were last reported before `before_ms` as stuck or idle.
 
     A subscription with a backlog besides delayed messages becomes stuck. At most `limit` subscriptions and `limit`
-    topics change. Return the larger number of changes. All are done if the number is below `limit`.
+    topics change. All are done if the returned number is below `limit`.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {

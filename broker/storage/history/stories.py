@@ -13,7 +13,7 @@ from broker.storage.task_connection import task_connection
 
 __all__ = ["ROWS_AT_ONCE", "add_rows", "expire", "new_ids"]
 
-ROWS_AT_ONCE: Final = 1_000  # Binding the rows blocks the broker for about 3 ms
+ROWS_AT_ONCE: Final = 1_000  # Binding 1,000 rows blocks the broker for 3 ms
 _EXPIRED_AT_ONCE: Final = 10_000
 
 

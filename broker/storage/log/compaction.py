@@ -64,9 +64,9 @@ class StoredCompaction:
 
     horizon: Horizon
     generation: int  # Run whose entries readers get, or 0
-    attempt: int  # Number of the latest run
+    attempt: int
     kept: Kept
-    failures: int = 0  # Failed runs in a row
+    failures: int = 0  # Consecutive failures
     retry_ms: int = 0  # The policy starts no run before this Unix time
 
 
@@ -88,7 +88,10 @@ class CompactedPage:
 
 
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
-    """Load a topic's compaction, or return None. A run under way becomes failed."""
+    """Load a topic's compaction, or return None.
+
+    A run that is still under way becomes failed, because its broker has usually stopped.
+    """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
     if row is None:
@@ -177,7 +180,7 @@ async def fail(
     failures: int,
     retry_ms: int,
 ) -> bool | None:
-    """Store why a run failed, and when the policy may start another. Safe to repeat.
+    """Store why a run failed, and when the policy may start the next run. Safe to repeat.
 
     Does nothing if the run is no longer under way.
     """
@@ -229,9 +232,9 @@ async def sweep(
 async def read(
     connection: Connection, topic_id: int, *, first: Position, most: int, more_bytes: int
 ) -> CompactedPage | None:
-    """Return at most `most` kept entries from `first` on. Safe to repeat and to cancel.
+    """Return at most `most` kept entries from `first` on, or None if the topic has no compaction.
 
-    The page ends where its data reaches `more_bytes`. Return None if the topic has no compaction.
+    The page ends where its data reaches `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction", "read"), (*first, most, more_bytes, topic_id))
