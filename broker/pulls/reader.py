@@ -25,7 +25,7 @@ _DECODED_ENTRIES: Final = 16
 
 
 def bounds(topic: Topic) -> tuple[int, int]:
-    """Return the offset of the oldest message kept, and the offset of the next message to be stored."""
+    """Return the offset of the oldest message kept, and the offset of the next message."""
     ledgers = topic.log.ledgers
     end = ledgers.total_messages
     return next((ledger.messages_before for ledger in ledgers), end), end
@@ -68,9 +68,9 @@ class PullReader:
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
-        """Answer a pull by reading from `ask.offset`.
+        """Answer a pull.
 
-        The offset must be at least the first number of `bounds` and below the second. Raises BrokerError,
+        `ask.offset` must be at least the first number of `bounds` and below the second. Raises BrokerError,
         psycopg.Error.
         """
         position = await self._place(topic, ask.offset)
@@ -84,7 +84,7 @@ class PullReader:
         return self.answer(topic, ask, entries) if entries else None
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
-        """Return the position of the entry with the message at `offset`, and the number of earlier messages.
+        """Return the position of the entry with the message at `offset`, and the number of messages before the entry.
 
         Raises BrokerError, psycopg.Error.
         """
