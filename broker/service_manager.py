@@ -1,4 +1,4 @@
-"""Tell systemd, or another service manager that speaks its protocol, when a process is ready and when it stops."""
+"""Tell the service manager, such as systemd, when a process is ready and when it stops."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ STOPPING: Final = "STOPPING=1"
 
 
 def tell(state: str) -> None:
-    """Send the state to the socket that the service manager named; do nothing if it named none.
+    """Send the state to the service manager's socket, if there is one.
 
-    A failed send is ignored: a service manager that gets no READY gives up after its own timeout.
+    A failed send is ignored, because the service manager has its own timeout.
     """
     address = os.environ.get(SOCKET_VARIABLE, "")
     if not address:

@@ -1,4 +1,4 @@
-"""Find the messages at an offset, which counts messages since the topic began."""
+"""Read messages by offset. An offset counts messages since the topic began."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PullReader", "bounds", "empty_answer"]
 
-# An answer is full when its payloads together have this many bytes, as with RocketMQ's pullBatchSizeInBytes.
+# RocketMQ has the same default for pullBatchSizeInBytes.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 _KNOWN_PLACES: Final = 4096
 _DECODED_ENTRIES: Final = 16
 
 
 def bounds(topic: Topic) -> tuple[int, int]:
-    """Return the offset of the oldest message kept, and the offset that the next message will get."""
+    """Return the offset of the oldest message kept, and the offset of the next message."""
     ledgers = topic.log.ledgers
     end = ledgers.total_messages
     return next((ledger.messages_before for ledger in ledgers), end), end
@@ -48,7 +48,6 @@ def _partition(topic: Topic) -> int:
 
 
 def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
-    """Return at most `most` entries from `position`, up to the first entry that is not in memory."""
     entries: list[StoredEntry] = []
     while len(entries) < most:
         entry = topic.log.cached_entry(position)
@@ -60,34 +59,32 @@ def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
 
 
 class PullReader:
-    """Reads for all pulls of the process. It remembers where answers ended, because the next pull begins there."""
+    """Reads messages for all pulls. It remembers where answers ended, because clients continue there."""
 
     def __init__(self, *, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
-        self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # (topic, offset) → the entry
-        # A client may pull a batch a few messages at a time, one pull after another: decode the batch once.
+        self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # Keys are topic id and offset
+        # Decode a batch once, even if several pulls read its messages.
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
-        """Read from `ask.offset`, which must be at least the first of `bounds` and below the second.
+        """Answer a pull.
 
-        Raises BrokerError, psycopg.Error.
+        `ask.offset` must be at least the first number of `bounds` and below the second. Raises BrokerError,
+        psycopg.Error.
         """
         position = await self._place(topic, ask.offset)
         entries = _cached(topic, position, ask.max_messages) or await topic.reader.read_ahead(position)
         return self.answer(topic, ask, entries)
 
     def read_in_memory(self, topic: Topic, ask: PullAsk) -> PullAnswer | None:
-        """Do what `read` does, without a query.
-
-        Return None unless an earlier answer ended at `ask.offset` and the entry there is in memory.
-        """
+        """Answer a pull from memory. Return None if the answer needs a query."""
         position = self._known_place(topic, ask.offset)
         entries = () if position is None else _cached(topic, position, ask.max_messages)
         return self.answer(topic, ask, entries) if entries else None
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
-        """Return the position of the entry with the message at `offset`, and the number of messages before this entry.
+        """Return the position of the entry with the message at `offset`, and the number of messages before the entry.
 
         Raises BrokerError, psycopg.Error.
         """
@@ -140,7 +137,7 @@ class PullReader:
         )
 
     def messages(self, entry: StoredEntry) -> list[Message] | None:
-        """Return the messages of an entry: None if they are unreadable, [] for a marker."""
+        """Return the messages of an entry, None if they are unreadable, [] for a marker."""
         position = Position(entry.ledger_id, entry.entry_id)
         if position in self._decoded:
             return self._decoded[position]
@@ -169,7 +166,6 @@ class PullReader:
         return known if known is not None and topic.log.ledgers.contains(known) else None
 
     async def _place(self, topic: Topic, offset: int) -> Position:
-        """Return the position of the entry with the message at `offset`."""
         known = self._known_place(topic, offset)
         if known is not None:
             return known
@@ -179,15 +175,14 @@ class PullReader:
             if each.messages and each.messages_before <= offset
         )
         ledger = next(holders, None)
-        if ledger is None:  # the ledger was trimmed after the caller had compared the offset with `bounds`
+        if ledger is None:  # The ledger was trimmed after the caller checked the offset
             raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
         return Position(ledger.ledger_id, await self._search(topic, ledger, offset))
 
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
-        """Return the id of the entry of this ledger that contains `offset`.
+        """Alternate interpolation and bisection.
 
-        Interpolation needs at most three probes if every entry is a single message. Every second probe is in the
-        middle, so that no mixture of batches makes the search slow.
+        Interpolation is fast for single messages. Bisection limits the probes for batches of mixed sizes.
         """
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages
@@ -211,7 +206,7 @@ class PullReader:
             return known
         count = await topic.reader.messages_through(Position(ledger.ledger_id, entry_id))
         if count is None:
-            # If the entry's row is missing, this read raises the error that says so.
+            # If the entry's row is missing, this read raises the right error.
             await topic.reader.read_ahead(Position(ledger.ledger_id, entry_id))
             raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
         return count

@@ -29,19 +29,19 @@ class PullStatus(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAsk:
-    """One pull: a request for the messages of one queue from an offset."""
+    """A request for messages of one queue from an offset."""
 
-    topic: TopicName  # the partitioned topic, or the plain one
-    queue: int  # the partition; 0 for a topic without partitions
-    offset: int  # of the first message wanted, counted in messages since the topic began
+    topic: TopicName
+    queue: int  # The partition, or 0 if the topic has no partitions
+    offset: int  # Messages since the topic began
     max_messages: int
-    matches: Callable[[Mapping[str, str]], bool] | None  # by a message's properties; None = all
+    matches: Callable[[Mapping[str, str]], bool] | None  # None = all messages match
     may_suspend: bool
     suspend_timeout_ms: int
 
 
 class PulledMessage(NamedTuple):
-    """One message and its place in the queue."""
+    """A message and its place in the queue."""
 
     offset: int
     position: Position
@@ -53,18 +53,18 @@ class PullAnswer:
     """The answer to a pull."""
 
     status: PullStatus
-    next_begin_offset: int  # the offset to pull next
-    min_offset: int  # of the oldest message kept; also 0 if the queue could not be read, or the broker stops
-    max_offset: int  # the offset that the next stored message will get
-    partition: int  # -1 = the topic has none
+    next_begin_offset: int
+    min_offset: int  # Also 0 if the queue could not be read, or the broker stops
+    max_offset: int  # Offset of the next message to be stored
+    partition: int  # -1 if the topic has no partitions
     messages: Sequence[PulledMessage] = ()
-    unreadable_messages: int = 0  # skipped because their entries are unreadable, such as encrypted ones
+    unreadable_messages: int = 0  # Includes encrypted messages
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ParkedPull(ParkedRequest):
-    """A pull without an answer yet. `answer` is set once, unless the pull is forgotten first."""
+    """A pull that waits for its answer. `answer` stays unset if the pull is forgotten."""
 
     ask: PullAsk
     answer: asyncio.Future[PullAnswer]
-    address: str = ""  # of the client, with its port; "" = unknown
+    address: str = ""  # The client's host and port, or "" if unknown

@@ -22,26 +22,26 @@ __all__ = [
     "subject_columns",
 ]
 
-ADMIN: Final = "admin"  # the permission that a tenant's admins have
+ADMIN: Final = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAccess:
-    """The stored permissions and revocations against which the broker checks requests."""
+    """The stored permissions and revoked tokens."""
 
-    grants: Grants  # without superusers and metrics roles, which settings name
-    revoked_tokens: frozenset[str]  # the ids of revoked tokens that have not expired
+    grants: Grants  # Superusers and metrics roles are in the settings instead
+    revoked_tokens: frozenset[str]  # Token ids
 
 
 async def load(connection: Connection) -> StoredAccess:
-    """Read all permissions, and the ids of revoked tokens that have not expired."""
+    """Read all permissions and revoked tokens."""
     permissions = await (await connection.execute(query("access", "permissions"))).fetchall()
     revoked = await (await connection.execute(query("access", "revoked"))).fetchall()
     return StoredAccess(grants=_grants(permissions), revoked_tokens=frozenset(row[0] for row in revoked))
 
 
 async def of_namespace(connection: Connection, namespace: str) -> Grants:
-    """Read the permissions of a namespace (`tenant/namespace`) and of its topics and subscriptions."""
+    """Read the permissions of a `tenant/namespace`, its topics and its subscriptions."""
     columns = subject_columns(Subject.of_namespace(*namespace.split("/")))
     rows = await (await connection.execute(query("access", "permissions_of_namespace"), columns)).fetchall()
     return _grants(rows)
@@ -50,10 +50,7 @@ async def of_namespace(connection: Connection, namespace: str) -> Grants:
 async def set_permissions(
     connection: Connection, subject: Subject, roles: Collection[str], permissions: Collection[Permission]
 ) -> None:
-    """Replace the permissions of these roles on a namespace, topic or subscription. Safe to repeat.
-
-    If `permissions` is empty, the roles lose all permissions on the subject.
-    """
+    """Replace the permissions of these roles on a subject. Safe to repeat."""
     await connection.execute(
         query("access", "set_permissions"),
         {
@@ -65,9 +62,9 @@ async def set_permissions(
 
 
 async def set_roles(connection: Connection, subject: Subject, roles: Collection[str]) -> None:
-    """Replace the roles that may use a subscription of a namespace. Safe to repeat.
+    """Replace the roles that may use a subscription. Safe to repeat.
 
-    If `roles` is empty, every role that may consume from its topic may use the subscription.
+    If `roles` is empty, every role that may consume from the topic may use the subscription.
     """
     await connection.execute(
         query("access", "set_roles"),
@@ -84,7 +81,7 @@ async def set_tenant_admins(connection: Connection, tenant: str, roles: Collecti
 
 
 def subject_columns(subject: Subject) -> dict[str, object]:
-    """Return the values of the columns that name a subject in `vela_permission`."""
+    """Return the columns of `vela_permission` that name a subject."""
     return {
         "tenant": subject.tenant,
         "namespace": subject.namespace.partition("/")[2],

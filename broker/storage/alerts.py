@@ -1,7 +1,4 @@
-"""Alerts in PostgreSQL, for Celery's tasks. All calls are synchronous.
-
-A round is one evaluation of the alert rules.
-"""
+"""Alerts in PostgreSQL, for Celery's tasks. A round is one evaluation of the alert rules."""
 
 from __future__ import annotations
 
@@ -32,15 +29,14 @@ __all__ = [
     "trim",
 ]
 
-# A rule about the age of messages looks up the first unacked message of at most this many cursors, beginning with the
-# topics that have the largest backlogs.
+# A rule about message age reads at most this many cursors. The largest backlogs come first.
 _LOOKED_AT = 2000
 _STATEMENT_TIMEOUT_MS = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRule:
-    """One alert rule, without the addresses that it notifies."""
+    """An alert rule without the addresses that it notifies."""
 
     id: int
     name: str
@@ -82,7 +78,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """A stored alert that waits or fires, or that has cleared and was not notified as cleared."""
+    """An alert that waits, fires, or has cleared but not been reported as cleared."""
 
     rule_id: int
     topic_name: str
@@ -92,18 +88,18 @@ class OpenAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """A notification that this process has to send now."""
+    """A notification to send now."""
 
     id: int
     channel: str
     body: Mapping[str, Any]
-    attempts: int  # including this attempt
+    attempts: int  # Includes this attempt
     webhook_url: str
     email: str
 
 
 def match_parameters(rules: Iterable[Mapping[str, object]], now_ms: int) -> dict[str, Any]:
-    """Return the parameters of the statement `matches` in alerts.sql. That statement lists the keys of a rule."""
+    """Return the parameters of the query `matches`. The query lists the keys of a rule."""
     return {
         "rules": json.dumps([dict(rule) for rule in rules]),
         "now_ms": now_ms,
@@ -113,7 +109,7 @@ def match_parameters(rules: Iterable[Mapping[str, object]], now_ms: int) -> dict
 
 
 class AlertRound:
-    """The statements of one round, in one transaction. Each method runs one statement."""
+    """The statements of one round, in one transaction."""
 
     __slots__ = ("_connection",)
 
@@ -126,12 +122,12 @@ class AlertRound:
             return cursor.execute(query("alerts", "rules")).fetchall()
 
     def found(self, rules: Iterable[Mapping[str, object]], now_ms: int) -> list[Found]:
-        """Return the subjects that match these rules, at most SUBJECTS_MOST for each rule."""
+        """Return at most SUBJECTS_MOST matching subjects for each rule."""
         with self._connection.cursor(row_factory=class_row(Found)) as cursor:
             return cursor.execute(query("alerts", "matches"), match_parameters(rules, now_ms)).fetchall()
 
     def open(self, now_ms: int) -> list[OpenAlert]:
-        """Return the alerts that wait or fire, or that cleared in the last day and were not notified as cleared."""
+        """Return all open alerts. A cleared alert is open for at most a day."""
         rows = self._connection.execute(query("alerts", "open"), {"now_ms": now_ms}).fetchall()
         return [
             OpenAlert(
@@ -178,11 +174,11 @@ class AlertRound:
         self._connection.execute(query("alerts", "delete"), {"ids": ids})
 
     def notify(self, rows: list[dict[str, object]]) -> None:
-        """Store notifications. `claim` finds them after the commit."""
+        """Store notifications for `claim`."""
         self._connection.execute(query("alerts", "notify"), {"rows": json.dumps(rows)})
 
     def evaluated(self, ids: list[int], *, notified: list[int], now_ms: int) -> None:
-        """Record that these rules were evaluated, and which of them stored notifications."""
+        """Record which rules were evaluated, and which stored notifications."""
         self._connection.execute(
             query("alerts", "evaluated"), {"ids": ids, "notified": notified, "now_ms": now_ms}
         )
@@ -194,16 +190,16 @@ def _connect() -> AbstractContextManager[ShortConnection]:
 
 @contextmanager
 def alert_round() -> Iterator[AlertRound | None]:
-    """Run a round in one transaction. Yields None if another process is running a round."""
+    """Run a round in one transaction. Yields None if another process runs a round."""
     with _connect() as connection, connection.transaction():
         row = connection.execute(query("alerts", "lock")).fetchone()
         yield AlertRound(connection) if row and row[0] else None
 
 
 def claim(*, lease_s: int) -> Notification | None:
-    """Claim a notification that is due, and return it. Return None if no notification is due.
+    """Return a due notification, or None.
 
-    If the caller calls neither `sent` nor `failed`, the notification is due again after `lease_s` seconds.
+    The notification is due again after `lease_s`, unless `sent` or `failed` is called.
     """
     with (
         _connect() as connection,
@@ -219,17 +215,14 @@ def sent(notification_id: int) -> None:
 
 
 def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
-    """Record a failed attempt. The next attempt follows after `retry_s` seconds; None = give up."""
+    """Record a failed attempt. If `retry_s` is None, no attempt follows."""
     with _connect() as connection:
         parameters = {"id": notification_id, "error": error.replace("\0", "\ufffd")[:500], "retry_s": retry_s}
         connection.execute(query("alerts", "failed"), parameters)
 
 
 def trim(before_ms: int) -> int:
-    """Delete alerts that cleared before `before_ms`, and notifications stored before it, at most 1,000 of each.
-
-    `before_ms` is Unix time. Return how many were deleted. Safe to repeat.
-    """
+    """Delete at most 1,000 old alerts and 1,000 old notifications. Return how many were deleted. Safe to repeat."""
     with _connect() as connection:
         names = ("trim_firings", "trim_notifications")
         return sum(

@@ -1,4 +1,4 @@
-"""The broker's connections to PostgreSQL: asynchronous, in autocommit mode, and quick to notice a lost host."""
+"""Connections of the broker to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Connection", "connect", "is_outcome_unknown", "keep_alive"]
 Connection = AsyncConnection[TupleRow]
 T = TypeVar("T")
 
-# A wait sleeps at most this long, and an answer ends it at once. psycopg's default is 0.1 s, to check for Ctrl-C.
+# By default, psycopg wakes every 0.1 s to check for Ctrl-C. An answer ends a wait at once.
 _WAKE_S: Final = 5.0
 
-_KEEPALIVE = {  # a lost host is noticed within 15 s
+_KEEPALIVE = {  # A lost host is noticed within 15 s
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 3,
@@ -26,8 +26,7 @@ _KEEPALIVE = {  # a lost host is noticed within 15 s
     "tcp_user_timeout": 15_000,
     "connect_timeout": 5,
 }
-# The same for the server's side of the socket. By default the server's system waits two hours before it notices a lost
-# host. Until then, that host would keep the broker lock, and its unfinished statements would keep their row locks.
+# By default, the server notices a lost client after two hours. The client keeps its locks for that time.
 _SERVER_KEEPALIVE = (
     "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=3 -c tcp_keepalives_count=3 "
     "-c tcp_user_timeout=15000"
@@ -35,23 +34,18 @@ _SERVER_KEEPALIVE = (
 
 
 def keep_alive(conninfo: str) -> dict[str, Any]:
-    """Return the parameters with which both sides of a connection notice a lost host within 15 s."""
+    """Return parameters that make both sides notice a lost host within 15 s."""
     options = conninfo_to_dict(conninfo).get("options") or ""
     return {**_KEEPALIVE, "options": f"{_SERVER_KEEPALIVE} {options}".strip()}
 
 
 class _Connection(AsyncConnection[TupleRow]):
-    """A connection that costs next to nothing while it waits."""
-
     async def wait(self, gen: PQGen[T], interval: float = _WAKE_S, timeout: float | None = None) -> T:
         return await super().wait(gen, interval=interval, timeout=timeout)
 
 
 async def connect(conninfo: str, *, name: str, options: str = "") -> Connection:
-    """Open one connection with these server `options`. pg_stat_activity shows it as `name` after "vela broker: ".
-
-    Raises psycopg.OperationalError.
-    """
+    """Open a connection with these server options. Raises psycopg.OperationalError."""
     parameters = keep_alive(conninfo)
     connection = await _Connection.connect(
         conninfo,
@@ -65,11 +59,11 @@ async def connect(conninfo: str, *, name: str, options: str = "") -> Connection:
 
 
 def is_outcome_unknown(error: psycopg.Error, *, is_closed: bool) -> bool:
-    """Return whether a failed statement may have committed. `is_closed`: whether its connection is closed now.
+    """Return whether a failed statement may have committed.
 
-    The statement did not commit if the server answered with an error and keeps running, or if the statement never left
-    this process because a value could not be bound. It may have committed if the connection died (the server may report
-    that as class 08), or if the server was shutting down (class 57P) while the statement was under way.
+    `is_closed` tells whether the connection is closed now. A statement has not committed if the server reports an error
+    and keeps running. A statement whose values cannot be bound never leaves this process. The server may report a lost
+    connection as class 08, and its own shutdown as class 57P.
     """
     if is_closed:
         return True

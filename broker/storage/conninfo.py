@@ -14,10 +14,8 @@ __all__ = ["conninfo"]
 def conninfo() -> str:
     """Return the connection string of the default database.
 
-    Values of `OPTIONS` that are not strings, such as numbers, become strings, as psycopg does for the ORM. Those that
-    are None, or whose option libpq does not know, are left out: such options are for Django or psycopg.
-
-    If VELA_DATABASE_NAME is set, its value replaces the database's name.
+    Options that libpq does not know are for Django or psycopg. They are left out, unless their values are strings.
+    VELA_DATABASE_NAME replaces the database's name.
     """
     database = settings.DATABASES["default"]
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}

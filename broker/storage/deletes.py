@@ -19,8 +19,8 @@ async def delete_with_references(
 ) -> tuple[Any, ...] | None:
     """Run a delete and return the first row of its answer.
 
-    The statement itself must also handle the rows that refer to the deleted row. If another session inserts such a
-    row meanwhile, the statement is repeated. Raises psycopg.errors.ForeignKeyViolation if this happens five times.
+    The statement must also handle the rows that refer to the deleted row. If another session inserts such a row
+    meanwhile, the statement is repeated. Raises psycopg.errors.ForeignKeyViolation after five attempts.
     """
     for _ in range(_ATTEMPTS - 1):
         try:

@@ -1,7 +1,6 @@
-"""Read and change acts in PostgreSQL, from the broker's process.
+"""Read and change acts in PostgreSQL. An act is a change that an operator, a program or a command makes.
 
-Other processes request acts with storage/acts/requests.py. This file is long because each statement has its own
-function, with many named parameters.
+The broker uses this module. Other processes use storage/acts/requests.py.
 """
 
 from __future__ import annotations
@@ -60,23 +59,23 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAct:
-    """A request that waits for its answer, or an act whose long work has begun and not ended."""
+    """A request without an answer, or an act with unfinished long work."""
 
     act_id: int
     kind: str
-    is_apply: bool  # False: the request is for a plan
+    is_apply: bool  # False = the request is for a plan
     topic_id: int | None
     subscription_id: int | None
     topic_name: str
     subscription_name: str
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
-    cursor_version: int | None  # the plan is valid only for this version of the cursor
+    cursor_version: int | None  # The plan is valid only for this version
     undo_of: int | None
     waited_s: float
     who: str
-    progress: Mapping[str, Any] | None  # progress of long work that an earlier broker began
-    message: bytes | None  # the entry that a publish stores
+    progress: Mapping[str, Any] | None  # Stored by an earlier broker
+    message: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +88,13 @@ class UndoSource:
     subscription_id: int | None
     before: CursorState | None
     result: Mapping[str, Any]
-    is_open: bool  # whether the undo window is open
-    acked_since: AckOverlay  # as last stored; the memory of the topic's owner may have more
+    is_open: bool  # Whether the undo window is open
+    acked_since: AckOverlay  # The topic's owner may have more acks in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenUndo:
-    """The latest move of a cursor, while it can be undone."""
+    """A cursor's latest move, which can still be undone."""
 
     subscription_id: int
     act_id: int
@@ -106,12 +105,9 @@ class OpenUndo:
 PEOPLE: Final = ("console", "api")
 """The origin of a logged-in user's request begins with one of these words."""
 SECOND_PERSON_S: Final = 24 * 3600
-"""How long a plan waits for a second person. A colleague can still apply it the next morning.
+"""Seconds that a plan waits for a second person, unless VELA_PLAN_EXPIRY_S is longer."""
 
-If VELA_PLAN_EXPIRY_S is longer, the plan waits for that time instead.
-"""
-
-PLAN_REQUESTS: Final = {  # scope → the query of acts.sql that inserts the request
+PLAN_REQUESTS: Final = {
     "subscription": "request_plan",
     "topic": "request_topic_plan",
     "namespace": "request_namespace_plan",
@@ -133,10 +129,9 @@ async def request_plan(
     origin: str,
     reason: str,
 ) -> int | None:
-    """Insert a request for a plan. Return the act's id, or None if its topic, subscription or namespace does not exist.
+    """Request a plan and return the act's id, or None if its topic, subscription or namespace does not exist.
 
-    `topic` is the full name of a topic, `tenant/namespace`, or `tenant/*`. `message` is the entry of a message to
-    publish.
+    `topic` is a full topic name, `tenant/namespace` or `tenant/*`. `message` is the entry to publish.
     """
     cursor = await connection.execute(
         query("acts", PLAN_REQUESTS[scope]),
@@ -181,13 +176,13 @@ async def request_apply(
 
 
 async def needs_second_person(connection: Connection, act_id: int) -> bool:
-    """Return whether an act is planned and its namespace has the policy second_person."""
+    """Return whether a planned act needs a second person."""
     row = await (await connection.execute(query("acts", "get"), (act_id,))).fetchone()
     return row is not None and bool(row[-1])
 
 
 async def outcome(connection: Connection, act_id: int) -> tuple[str, str]:
-    """Return the state of an act and its error. The state is "deleted" if the act is no longer in the act log."""
+    """Return the state and the error of an act. The state is "deleted" if the act is gone."""
     row = await (await connection.execute(query("acts", "outcome"), (act_id,))).fetchone()
     return ("deleted", "") if row is None else (row[0], row[1])
 
@@ -195,7 +190,7 @@ async def outcome(connection: Connection, act_id: int) -> tuple[str, str]:
 async def refuse(
     connection: Connection, act_id: int, *, who: str, origin: str, error: str, error_code: str
 ) -> None:
-    """Refuse a plan, so that nobody can apply it. Safe to repeat."""
+    """Refuse a plan. Safe to repeat."""
     await connection.execute(
         query("acts", "refuse"),
         {"id": act_id, "who": who, "origin": origin, "error": error, "error_code": error_code},
@@ -203,20 +198,17 @@ async def refuse(
 
 
 async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
-    """Return at most `most` waiting requests, oldest first."""
+    """Return waiting requests, oldest first."""
     return await _requests(connection, "waiting", most)
 
 
 async def unfinished(connection: Connection) -> list[WaitingAct]:
-    """Return the acts whose long work a broker started and did not finish."""
+    """Return the acts whose long work a broker began and did not finish."""
     return await _requests(connection, "unfinished")
 
 
 async def end_client_acts(connection: Connection) -> None:
-    """End acts that an earlier broker began and did not end: commands of clients, evictions and expiries.
-
-    Safe to repeat.
-    """
+    """End the acts of clients, evictions and expiries that an earlier broker left open. Safe to repeat."""
     await connection.execute(query("acts", "end_client_acts"))
 
 
@@ -255,9 +247,9 @@ async def finish(
     error_code: str = "",
     cursor_version: int | None = None,
 ) -> None:
-    """Answer a request, for example with a plan or a refusal, or end a client's act. Moves no cursor. Safe to repeat.
+    """Answer a request or end a client's act, without moving a cursor. Safe to repeat.
 
-    `plan` and `result` are JSON texts. If one of them or `cursor_version` is None, the stored value stays.
+    `plan` and `result` are JSON. An argument that is None keeps the stored value.
     """
     await connection.execute(
         query("acts", "finish"),
@@ -282,7 +274,7 @@ async def replan(
     error: str,
     error_code: str,
 ) -> None:
-    """Refuse to apply an act, and store a new plan as a separate act, which the refused act names. Safe to repeat."""
+    """Refuse to apply an act, and store a new plan as a separate act. Safe to repeat."""
     await connection.execute(
         query("acts", "replan"),
         {
@@ -296,17 +288,17 @@ async def replan(
 
 
 async def begin(connection: Connection, act_id: int) -> None:
-    """Record that long work starts, so that `waiting` no longer returns the act. Safe to repeat."""
+    """Record that an act's long work starts. Safe to repeat."""
     await connection.execute(query("acts", "begin"), (act_id,))
 
 
 async def report(connection: Connection, act_id: int, progress: str) -> None:
-    """Store the progress of an act that is being applied, as JSON text."""
+    """Store the progress of an act as JSON."""
     await connection.execute(query("acts", "report"), (progress, act_id))
 
 
 async def wake_requester(connection: Connection, act_id: int) -> None:
-    """Tell the waiting processes that this act has an answer."""
+    """Wake the processes that wait for this act."""
     await connection.execute(query("acts", "wake_requester"), (act_id,))
 
 
@@ -323,11 +315,10 @@ async def apply_to_cursor(
     undo_window_s: int,
     passed: AckOverlay,
 ) -> bool:
-    """Store a cursor's whole new state with the act's result. Safe to repeat.
+    """Store a cursor's new state with the act's result. Safe to repeat.
 
-    Return False if the topic is fenced or the subscription was deleted. An undo needs `before`, the cursor before the
-    act, and `passed`, the entries beyond the new mark-delete that the act acked. `undo_window_s` 0 = the act cannot be
-    undone.
+    Return False if the topic is fenced or the subscription was deleted. An undo needs `before` and `passed`. `passed`
+    has the entries that the act acked beyond the new mark-delete position.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),
@@ -394,9 +385,9 @@ async def record_client_act(
     origin: str,
     cursor_version: int,
 ) -> int:
-    """Insert the act of a client's command, an eviction or an expiry, and return the act's id.
+    """Insert the act of a client command, an eviction or an expiry. Return the act's id.
 
-    The move that follows, or `finish`, stores the act's result.
+    `apply_to_cursor` or `finish` stores the result.
     """
     cursor = await connection.execute(
         query("acts", "record_client_act"),
@@ -449,7 +440,7 @@ async def record_commit(
 
 
 async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
-    """Return the act with this id, or None if there is none. The caller must check whether it can be undone."""
+    """Return the act with this id, or None. The caller checks whether the act can be undone."""
     cursor = await connection.execute(query("acts", "undo_source"), (act_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -467,7 +458,7 @@ async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
 
 
 async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
-    """Return each cursor's latest move, if that move can still be undone, with the acks recorded for the undo."""
+    """Return the latest move of each cursor, if the move can still be undone."""
     cursor = await connection.execute(query("acts", "open_undos"), (topic_id,))
     return [
         OpenUndo(
@@ -480,9 +471,9 @@ async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
 async def store_overlays(
     connection: Connection, *, epochs: Mapping[int, int], overlays: Sequence[tuple[int, int, AckOverlay]]
 ) -> None:
-    """Store overlays, given as (topic, act, overlay). Skip topics whose owner epoch is not the one in `epochs`.
+    """Store overlays, except those of fenced topics. Safe to repeat.
 
-    Safe to repeat.
+    `epochs` maps topic ids to owner epochs. Each item of `overlays` is a topic id, an act id and the act's overlay.
     """
     await connection.execute(
         query("acts", "store_overlays"),
@@ -497,12 +488,12 @@ async def store_overlays(
 
 
 def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
-    """Return the batch in which an act ended, as the act's result stores it: `remaining` is a bitset in hexadecimal."""
+    """Return the batch in which an act ended as JSON. `remaining` is a bitset in hexadecimal."""
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 
 def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -> AckOverlay:
-    """Return the acks recorded for an act's undo, from the columns `acked_since` and `result` of the act."""
+    """Return the acks recorded for an act's undo."""
     after = (result or {}).get("after")
     mark_delete = LATEST if after is None else Position.parse(after)
     if acked_since is None:

@@ -1,4 +1,4 @@
-"""Bookmarks in PostgreSQL. Only the topic's owner writes them."""
+"""Bookmarks in PostgreSQL. Only the topic's owner writes bookmarks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["create", "delete", "find"]
 
 
 async def find(connection: Connection, topic_id: int, name: str) -> Position | None:
-    """Return the position of a bookmark, or None if there is no bookmark of that name."""
+    """Return the position of a bookmark, or None if the bookmark does not exist."""
     cursor = await connection.execute(query("bookmarks", "find"), (topic_id, name))
     row = await cursor.fetchone()
     return None if row is None else Position(row[0], row[1])
@@ -26,10 +26,9 @@ async def create(
     keep_ms: int,
     who: str,
 ) -> bool | None:
-    """Store a bookmark, unless a bookmark of that name exists. Safe to repeat.
+    """Store a bookmark, unless its name exists. Return None if the topic is fenced. Safe to repeat.
 
-    Return None if the topic is fenced, else True. The bookmark pins the messages after it for `keep_ms`; 0 = until it
-    is deleted.
+    The bookmark pins later messages for `keep_ms`. 0 pins them until the bookmark is deleted.
     """
     cursor = await connection.execute(
         query("bookmarks", "create"),
@@ -47,7 +46,7 @@ async def create(
 
 
 async def delete(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
-    """Delete a bookmark. Return None if the topic is fenced, else True. Safe to repeat."""
+    """Delete a bookmark. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("bookmarks", "delete"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "name": name}
     )

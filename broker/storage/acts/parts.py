@@ -1,4 +1,4 @@
-"""Acts on several partitions: each partition's part is a separate act, which names the whole act."""
+"""Acts on several partitions. The part on each partition is a separate act."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RecordedPart", "finish_whole", "parts_of", "record_parts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPart:
-    """The part of an act on one partition. `plan` and `result` are JSON texts, and `topic` is a full name."""
+    """The part of an act on one partition. `plan` and `result` are JSON."""
 
     topic: str
     plan: str
@@ -25,7 +25,7 @@ class RecordedPart:
 async def record_parts(
     connection: Connection, *, act_id: int, parts: Sequence[RecordedPart]
 ) -> dict[str, int]:
-    """Insert the parts of an act. Return their ids by topic. Safe to repeat."""
+    """Insert the parts of an act. Return the parts' ids by topic. Safe to repeat."""
     cursor = await connection.execute(
         query("acts", "record_parts"),
         {
@@ -49,7 +49,7 @@ async def finish_whole(
     error: str = "",
     error_code: str = "",
 ) -> None:
-    """Finish an act on several partitions, as failed if `error` is not empty. `result` is JSON text. Safe to repeat."""
+    """Finish an act on several partitions. An act with an `error` has failed. Safe to repeat."""
     await connection.execute(
         query("acts", "finish_whole"),
         {
@@ -64,6 +64,6 @@ async def finish_whole(
 
 
 async def parts_of(connection: Connection, act_id: int) -> dict[str, int]:
-    """Return the ids of the applied parts of an act by topic, in the order in which they were recorded."""
+    """Return the ids of an act's applied parts by topic, in recorded order."""
     cursor = await connection.execute(query("acts", "parts"), (act_id,))
     return {row[1]: int(row[0]) for row in await cursor.fetchall()}

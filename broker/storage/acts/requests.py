@@ -1,8 +1,4 @@
-"""Request acts from processes other than the broker's: insert a request, wake the broker and wait for its answer.
-
-All calls are synchronous, and each uses one short connection. `wait` listens for the answer, and polls the row in case
-a notification is lost.
-"""
+"""Request acts from processes other than the broker. All calls are synchronous."""
 
 from __future__ import annotations
 
@@ -36,10 +32,9 @@ def request_plan(
     reason: str,
     undo_of: int | None,
 ) -> int | None:
-    """Request a plan. Return the act's id, or None if the topic, subscription or namespace does not exist.
+    """Request a plan and return the act's id, or None if its topic, subscription or namespace does not exist.
 
-    `topic` is the full name of a topic, or tenant/namespace. `message` is the entry of a message to publish. `undo_of`
-    is the id of the act to undo.
+    `topic` is a full topic name or `tenant/namespace`. `message` is the entry to publish.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -64,7 +59,7 @@ def request_apply(
 ) -> bool:
     """Request to apply a plan. Return False if the act is not planned, or needs a reason or a second person.
 
-    `allowed_drift_messages` replaces the drift that the plan allows; None = keep the plan's.
+    If `allowed_drift_messages` is not None, it replaces the drift that the plan allows.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -92,13 +87,13 @@ def refuse(act_id: int, *, who: str, origin: str, error: str, error_code: str) -
 
 
 def get(act_id: int) -> Row | None:
-    """Return the act's row with the columns of `acts.sql: get`, or None if there is no such act."""
+    """Return the act's row from the query `get`, or None."""
     with short_connection("vela act") as connection:
         return connection.execute(query("acts", "get"), (act_id,)).fetchone()
 
 
 def wait(act_id: int, wait_s: float) -> Row | None:
-    """Wake the broker, wait at most `wait_s` s for its answer, and return the row as `get` does, answered or not."""
+    """Wake the broker and wait for its answer. Return the act's row, even if no answer comes in time."""
     with short_connection("vela act") as connection:
         connection.execute("LISTEN vela_act_done")
         connection.execute(query("acts", "wake_owner"), (act_id,))
@@ -108,6 +103,6 @@ def wait(act_id: int, wait_s: float) -> Row | None:
             left_s = deadline_s - time.monotonic()
             if row is None or row[2] not in _WAITING or left_s <= 0:
                 return row
-            # An answer to any act wakes this loop. The row shows whether the answer was for this act.
+            # An answer to any act wakes this loop. Polling also finds an answer whose notification was lost.
             for _ in connection.notifies(timeout=min(_POLL_S, left_s), stop_after=1):
                 break

@@ -1,9 +1,8 @@
-"""The encoding of ack sets, cursor snapshots and overlays in bytea columns.
+"""Encode ack sets, cursor snapshots and overlays for bytea columns.
 
-Ack sets are stored as a version byte, then for each partly acked entry its id (u64), the length of its bitset in bytes
-(u16) and the bitset. Numbers are little-endian; a bit is 1 while its message is unacked. The version byte alone means
-that there are no ack sets, and so does an empty value. To remove a row's ack sets, write the version byte: the query
-`flush` in cursors.sql takes an empty value as "unchanged".
+Ack sets begin with a version byte. Each partly acked entry follows with its id (u64), the length of its bitset in bytes
+(u16) and the bitset. Numbers are little-endian. A bit is 1 while its message is unacked. The version byte alone removes
+a row's ack sets, because the query `flush` takes an empty value as unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _HEAD = struct.Struct("<QH")
 
 
 def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
-    """Encode ack sets: entry id → bitset of unacked messages."""
+    """Encode the bitsets of unacked messages by entry id."""
     parts = [_VERSION]
     for entry_id, bits in ack_sets.items():
         size = (bits.bit_length() + 7) // 8
@@ -39,10 +38,9 @@ def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
 
 
 def decode_ack_sets(data: bytes) -> dict[int, int]:
-    """Decode ack sets. Empty bytes mean that there are none.
+    """Decode ack sets. Empty bytes mean no ack sets.
 
-    Raises ValueError for another version or if a bitset is cut off, and struct.error if an entry id or a length is cut
-    off.
+    Raises ValueError or struct.error if the version is unknown or the data is cut off.
     """
     if not data:
         return {}
@@ -61,7 +59,7 @@ def decode_ack_sets(data: bytes) -> dict[int, int]:
 
 
 def encode_snapshot(state: CursorState) -> bytes:
-    """Encode a cursor as it was before an act, for the act's undo."""
+    """Encode the cursor before an act, for the act's undo."""
     return json.dumps(
         {
             "mark_delete": list(state.mark_delete),
@@ -87,7 +85,7 @@ def decode_snapshot(data: bytes) -> CursorState:
 
 
 def encode_overlay(overlay: AckOverlay) -> bytes:
-    """Encode an overlay without its mark-delete, which the act's result has."""
+    """Encode an overlay without its mark-delete position."""
     return json.dumps(
         {
             "through": list(overlay.through),
@@ -98,7 +96,7 @@ def encode_overlay(overlay: AckOverlay) -> bytes:
 
 
 def decode_overlay(data: bytes, *, mark_delete: Position) -> AckOverlay:
-    """Decode the result of `encode_overlay`, with the mark-delete from the act's result."""
+    """Decode the result of `encode_overlay`. The act's result contains `mark_delete`."""
     raw = json.loads(data)
     return AckOverlay(
         mark_delete=mark_delete,

@@ -1,7 +1,7 @@
 """Subscriptions, their cursors and pending acks in PostgreSQL.
 
-The topic's owner epoch guards every write of this module to a subscription or cursor. Pending acks need no guard,
-because a broker never reads them.
+The topic's owner epoch guards every write to a subscription or cursor. Pending acks need no guard, because no broker
+reads pending acks.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRow:
-    """One stored durable subscription."""
+    """A stored durable subscription."""
 
     subscription_id: int
     name: str
     type: str
     properties: Mapping[str, str]
     cursor: CursorState
-    last_used_ms: int  # Unix time until which it counts as used; 0 = not known
+    last_used_ms: int  # 0 = unknown
     paused: bool
 
 
@@ -55,7 +55,7 @@ class DirtyCursor(NamedTuple):
 
 
 class PendingRow(NamedTuple):
-    """Columns of vela_pending_ack after `delivery_id`, in their order. The model describes them."""
+    """Columns of vela_pending_ack after `delivery_id`, in order."""
 
     owner_epoch: int
     topic_id: int
@@ -72,7 +72,7 @@ class PendingRow(NamedTuple):
 
 
 async def subscriptions_of(connection: Connection, topic_id: int) -> list[SubscriptionRow]:
-    """Return every durable subscription of a topic with its cursor."""
+    """Return the durable subscriptions of a topic with their cursors."""
     chunks: dict[int, list[AckChunk]] = {}
     cursor = await connection.execute(query("cursors", "chunks_of_topic"), (topic_id,))
     for cursor_id, ledger_id, chunk, bits, ack_sets in await cursor.fetchall():
@@ -113,7 +113,7 @@ async def create_subscription(
     properties: Mapping[str, str],
     state: CursorState,
 ) -> int | None:
-    """Store a new subscription and return its id; 0 if the name is taken, None if the topic is fenced."""
+    """Store a subscription and return its id. Return 0 if the name is taken, None if the topic is fenced."""
     cursor = await connection.execute(
         query("cursors", "create"),
         {
@@ -127,7 +127,7 @@ async def create_subscription(
             "acked_messages": state.acked_messages,
             "acked_entries": state.acked_entries,
             "acked_bytes": state.acked_bytes,
-            # A cursor that begins inside a batch has an ack set: the batch's earlier messages count as acked.
+            # A cursor that begins inside a batch has an ack set.
             "ledgers": [chunk.ledger_id for chunk in state.chunks],
             "chunks": [chunk.chunk for chunk in state.chunks],
             "bits": [chunk.bits for chunk in state.chunks],
@@ -141,7 +141,7 @@ async def create_subscription(
 async def set_type(
     connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, type_name: str
 ) -> bool | None:
-    """Store the type that the subscription's consumers use now. Return None if the topic is fenced. Safe to repeat."""
+    """Store the type of a subscription. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("cursors", "set_type"),
         {
@@ -157,7 +157,7 @@ async def set_type(
 async def set_paused(
     connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, paused: bool
 ) -> bool:
-    """Store whether an operator paused the subscription. Return False if the topic is fenced. Safe to repeat."""
+    """Store whether a subscription is paused. Return False if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("cursors", "set_paused"),
         {
@@ -182,9 +182,9 @@ async def delete_subscription(
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
 ) -> set[int]:
-    """Store the changes of these cursors, except those of fenced topics. Return the ids of the topics not fenced.
+    """Store cursors, except those of fenced topics. Return the ids of the topics not fenced. Safe to repeat.
 
-    `epochs` maps topic ids to owner epochs. Safe to repeat after a lost answer.
+    `epochs` maps topic ids to owner epochs.
     """
     flushes = [(each, each.flush) for each in dirty]
     chunks = [(each, *column) for each, change in flushes for column in _chunk_columns(change)]
@@ -223,11 +223,10 @@ async def flush(
 
 
 def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes | None, bytes | None]]:
-    """Yield (key, bitmap, ack sets) of each changed chunk. None = the column has not changed and is not rewritten.
+    """Yield the key, bitmap and ack sets of each changed chunk. None keeps the stored column.
 
-    The bitmap of a chunk without wholly acked entries is a zero byte, because the statement takes an empty value as
-    unchanged. If a chunk was removed and added again since the last flush, both columns are written, because the stored
-    row is out of date.
+    The statement takes an empty value as unchanged, so an empty bitmap becomes a zero byte. A chunk that was removed
+    and added again needs both columns, because its stored row is out of date.
     """
     again = set(change.dropped)
     for key in change.bitmaps.keys() | change.ack_sets.keys():
@@ -244,7 +243,7 @@ def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes
 async def replace_pending(
     connection: Connection, *, consumer_keys: Sequence[int], rows: Sequence[PendingRow]
 ) -> None:
-    """Replace the pending acks of these consumers with `rows`. A consumer may have no rows. Safe to repeat."""
+    """Replace the pending acks of these consumers with `rows`. Safe to repeat."""
     columns = (
         [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PendingRow._fields]
     )
@@ -252,5 +251,5 @@ async def replace_pending(
 
 
 async def forget_pending(connection: Connection) -> None:
-    """Delete all pending acks. A broker that starts calls this, because it delivers their entries again."""
+    """Delete all pending acks. A broker that starts delivers their entries again."""
     await connection.execute(query("cursors", "forget_pending"))

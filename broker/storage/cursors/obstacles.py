@@ -1,4 +1,4 @@
-"""Store what hinders deliveries, and which consumer left last, for the console's diagnosis."""
+"""Store obstacles to deliveries, and the consumers that left last, for the console."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DepartureRow", "ObstaclesRow", "broker_ended", "upsert_departures", 
 
 
 class ObstaclesRow(NamedTuple):
-    """Columns of vela_subscription_obstacles, in their order."""
+    """Columns of vela_subscription_obstacles, in order."""
 
     subscription_id: int
     blocked: bool
@@ -28,7 +28,7 @@ class ObstaclesRow(NamedTuple):
 
 
 class DepartureRow(NamedTuple):
-    """Columns of vela_consumer_departure, in their order."""
+    """Columns of vela_consumer_departure, in order."""
 
     subscription_id: int
     name: str
@@ -41,21 +41,21 @@ class DepartureRow(NamedTuple):
 
 
 async def upsert_obstacles(connection: Connection, rows: Sequence[ObstaclesRow]) -> None:
-    """Store these rows, except for subscriptions that were deleted in the meantime."""
+    """Store these rows, except those of deleted subscriptions."""
     if rows:
         await connection.execute(query("obstacles", "upsert_obstacles"), _columns(rows))
 
 
 async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]) -> None:
-    """Store these rows, except for subscriptions that were deleted. Pass at most one row for each subscription."""
+    """Store these rows, except those of deleted subscriptions. Pass at most one row for each subscription."""
     if rows:
         await connection.execute(query("obstacles", "upsert_departures"), _columns(rows))
 
 
 async def broker_ended(connection: Connection) -> None:
-    """Store each subscription's most recently updated consumer session as a departure, and delete all obstacles.
+    """Turn the last consumer session of each subscription into a departure, and delete all obstacles.
 
-    A broker that starts calls this before `sessions.forget_all`, which deletes the sessions of an earlier broker.
+    Call this before `sessions.forget_all`, which deletes the sessions.
     """
     await connection.execute(query("obstacles", "broker_ended"))
 

@@ -1,4 +1,4 @@
-"""Store which long-poll pulls wait for a message, for the console."""
+"""Store the long-poll pulls that wait for a message, for the console."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ParkedRow", "delete", "forget_all", "upsert"]
 
 
 class ParkedRow(NamedTuple):
-    """Columns of vela_parked_pulls, in their order. The model describes them."""
+    """Columns of vela_parked_pulls, in order."""
 
     topic_id: int
     pulls: int
@@ -29,11 +29,11 @@ async def upsert(connection: Connection, rows: Sequence[ParkedRow]) -> None:
 
 
 async def delete(connection: Connection, topic_ids: Sequence[int]) -> None:
-    """Delete the rows of topics at which no pull waits any more. Safe to repeat."""
+    """Delete the rows of these topics. Safe to repeat."""
     if topic_ids:
         await connection.execute(query("parked", "delete"), (list(topic_ids),))
 
 
 async def forget_all(connection: Connection) -> None:
-    """Delete all rows. A broker that starts calls this: an earlier broker left them behind."""
+    """Delete all rows, which an earlier broker left behind."""
     await connection.execute(query("parked", "forget_all"))

@@ -1,4 +1,4 @@
-"""Store connected clients, and summaries of topics and subscriptions, for the console."""
+"""Store clients, and summaries of topics and subscriptions, for the console."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ConsumerRow(NamedTuple):
-    """Columns of vela_consumer_session, in their order. The model describes them."""
+    """Columns of vela_consumer_session, in order."""
 
     key: int
     owner_epoch: int
@@ -61,7 +61,7 @@ class ConsumerRow(NamedTuple):
 
 
 class ProducerRow(NamedTuple):
-    """Columns of vela_producer_session, in their order. The model describes them."""
+    """Columns of vela_producer_session, in order."""
 
     key: int
     owner_epoch: int
@@ -86,7 +86,7 @@ class ProducerRow(NamedTuple):
 
 
 class TopicSummaryRow(NamedTuple):
-    """Columns of vela_topic_summary, in their order. The model describes them."""
+    """Columns of vela_topic_summary, in order."""
 
     topic_id: int
     messages_in: int
@@ -103,11 +103,11 @@ class TopicSummaryRow(NamedTuple):
     last_used_ms: int
     updated_ms: int
     state: int | None
-    state_since_ms: int  # stored only if the state has changed
+    state_since_ms: int  # Stored only if the state has changed
 
 
 class SubscriptionSummaryRow(NamedTuple):
-    """Columns of vela_subscription_summary, in their order. The model describes them."""
+    """Columns of vela_subscription_summary, in order."""
 
     subscription_id: int
     acked_messages: int
@@ -122,9 +122,9 @@ class SubscriptionSummaryRow(NamedTuple):
     messages_redelivered: int
     last_used_ms: int
     updated_ms: int
-    problems: str  # JSON object: problem → count
+    problems: str  # JSON object of counts by problem
     state: int
-    state_since_ms: int  # stored only if the state has changed
+    state_since_ms: int  # Stored only if the state has changed
     drain_s: int | None
 
 
@@ -135,46 +135,45 @@ async def _upsert(connection: Connection, name: str, rows: Sequence[tuple[object
 
 
 async def upsert_consumers(connection: Connection, rows: Sequence[ConsumerRow]) -> None:
-    """Store these consumers' rows."""
+    """Store these rows."""
     await _upsert(connection, "upsert_consumers", rows)
 
 
 async def upsert_producers(connection: Connection, rows: Sequence[ProducerRow]) -> None:
-    """Store these producers' rows."""
+    """Store these rows."""
     await _upsert(connection, "upsert_producers", rows)
 
 
 async def upsert_topic_summaries(connection: Connection, rows: Sequence[TopicSummaryRow]) -> None:
-    """Store these topics' rows, except for topics that were deleted in the meantime."""
+    """Store these rows, except those of deleted topics."""
     await _upsert(connection, "upsert_topic_summaries", rows)
 
 
 async def upsert_subscription_summaries(
     connection: Connection, rows: Sequence[SubscriptionSummaryRow]
 ) -> None:
-    """Store these subscriptions' rows, except for those that were deleted in the meantime."""
+    """Store these rows, except those of deleted subscriptions."""
     await _upsert(connection, "upsert_subscription_summaries", rows)
 
 
 async def delete_sessions(
     connection: Connection, *, consumers: Sequence[int], producers: Sequence[int]
 ) -> None:
-    """Delete the sessions of clients that left, by key."""
+    """Delete these sessions by key."""
     await connection.execute(query("sessions", "delete_consumers"), (list(consumers),))
     await connection.execute(query("sessions", "delete_producers"), (list(producers),))
 
 
 async def forget_all(connection: Connection, now_ms: int) -> None:
-    """Delete all sessions when a broker starts. Their subscriptions and topics count as used until `now_ms`."""
+    """Delete all sessions. Subscriptions and topics with sessions count as used until `now_ms`."""
     await connection.execute(query("sessions", "forget_all"), {"now_ms": now_ms})
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
-    """Set the state of subscriptions, then of topics, that were last reported before `before_ms`.
+    """Mark subscriptions and topics that were last reported before `before_ms` as stuck or idle.
 
-    Change at most `limit` of each, and none that is already stuck, paused or idle. A subscription becomes stuck if it
-    has a backlog besides delayed messages, and idle if not. Return how many subscriptions or topics changed, whichever
-    number is larger. A number below `limit` means that all are done.
+    A subscription with a backlog besides delayed messages becomes stuck. At most `limit` subscriptions and `limit`
+    topics change. All are done if the returned number is below `limit`.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {
@@ -194,6 +193,6 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
-    """Notify the console's open pages. Each payload is a JSON list, under 8,000 bytes, of keys such as "topic:7"."""
+    """Notify the console's open pages. A payload is a JSON list of keys such as "topic:7", under 8,000 bytes."""
     for payload in payloads:
         await connection.execute(query("sessions", "notify_pages"), (payload,))

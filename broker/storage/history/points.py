@@ -1,4 +1,4 @@
-"""Store the 10-second history points, one transaction per bucket."""
+"""Store the 10-second history points."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from broker.storage.queries import query
 __all__ = ["BUCKET_MS", "PointRow", "add_points", "written_until_ms"]
 
 BUCKET_MS: Final = 10_000
-_ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the broker serves no client
+_ROWS_AT_ONCE: Final = 1_000  # Binding 1,000 rows blocks the broker for 3 ms
 
 
 class PointRow(NamedTuple):
-    """A row of vela_stats_point_10s without its time. The model describes the columns."""
+    """A row of vela_stats_point_10s without its time."""
 
     topic_id: int
     subscription_id: int  # 0 = the topic itself
@@ -28,11 +28,11 @@ class PointRow(NamedTuple):
     backlog: int | None
     backlog_most: int | None
     stored_bytes: int | None
-    ack_latencies: list[int] | None  # only for a subscription: counts as defined in vela.wire.latency_counts
+    ack_latencies: list[int] | None  # Counts of vela.wire.latency_counts; None for a topic
 
 
 async def written_until_ms(connection: Connection) -> int:
-    """Return the end of the newest bucket that any broker stored; 0 = there is none. Create missing progress rows."""
+    """Return the end of the newest stored bucket, or 0. Create missing progress rows."""
     await connection.execute(query("history", "open_progress"))
     cursor = await connection.execute(query("history", "until"), {"resolution_s": BUCKET_MS // 1000})
     row = await cursor.fetchone()
@@ -40,9 +40,9 @@ async def written_until_ms(connection: Connection) -> int:
 
 
 async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow]) -> None:
-    """Store the bucket that begins at `at_ms`. Safe to repeat: does nothing if this bucket or a later one is stored.
+    """Store the bucket that begins at `at_ms`, unless this bucket or a later one is stored.
 
-    If the bucket's minute is already rolled up, the points get the time of the first minute that is not. Raises
+    If the bucket's minute is already rolled up, the points move to the next minute that is not rolled up. Raises
     psycopg.errors.LockNotAvailable if a roll-up keeps its lock for more than 200 ms.
     """
     async with connection.transaction():
@@ -55,7 +55,7 @@ async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             columns = zip(*rows[start : start + _ROWS_AT_ONCE], strict=True)
             values = {name: list(column) for name, column in zip(PointRow._fields, columns, strict=True)}
-            # unnest() flattens arrays of arrays, so each list is passed as an array literal.
+            # unnest() flattens nested arrays, so each list becomes an array literal.
             values["ack_latencies"] = [
                 None if counts is None else f"{{{','.join(map(str, counts))}}}"
                 for counts in values["ack_latencies"]

@@ -1,7 +1,6 @@
-"""Roll the points of charts up into longer buckets, and remove old points. Synchronous, because Celery calls it.
+"""Roll chart points up into longer buckets, and remove old points.
 
-Each bucket, and each batch of removed points, is a separate transaction and takes much less than a second. A run that
-is killed loses one transaction, and the next run repeats it.
+Each step is a separate transaction. If a run is killed, the next run repeats the lost step.
 """
 
 from __future__ import annotations
@@ -25,16 +24,15 @@ __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 
 logger = logging.getLogger(__name__)
 
-RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest first
-# A minute counts as complete this long after its end, even if its last bucket was not stored.
+RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Bucket lengths, finest first
+# A minute is complete this long after its end, even if a bucket is missing.
 _LATE_MS: Final = 30_000
-_RECENT_MS: Final = 120_000  # only a minute that ended less than this ago gets the current backlog and size
-_EXPIRED_AT_ONCE: Final = 10_000  # the most points that one statement removes
+_RECENT_MS: Final = 120_000  # Older minutes do not get the current backlog and size
+_EXPIRED_AT_ONCE: Final = 10_000
 
 
 @cache
 def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
-    """Return a query of history.sql for the tables of these resolutions."""
     tables = {
         "points": sql.Identifier(f"vela_stats_point_{resolution_s}s"),
         "coarse": sql.Identifier(f"vela_stats_point_{coarse_s}s"),
@@ -48,13 +46,13 @@ def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
 
 
 def roll_up(now_ms: int, *, budget_s: float) -> int:
-    """Fill the longer buckets that are complete, for at most about `budget_s`. Return their number. Safe to repeat.
+    """Fill complete longer buckets for about `budget_s`, and return their number. Safe to repeat.
 
-    Ends early after 2 s of waiting for a lock.
+    Ends early if a lock is not free within 2 s.
     """
     ends_s = time.monotonic() + budget_s
     done = 0
-    with task_connection("vela roll-up") as connection:  # its own name: other tasks must not get its limits
+    with task_connection("vela roll-up") as connection:  # No other task may share this connection's limits
         connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
         try:
@@ -67,7 +65,6 @@ def roll_up(now_ms: int, *, budget_s: float) -> int:
 
 
 def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_ms: int) -> bool:
-    """Roll up the oldest complete bucket of `coarse_s` that has points. Return False if there is none."""
     with connection.transaction():
         from_ms = _number(connection, query("history", "lock_progress"), resolution_s=coarse_s)
         written_ms = _number(connection, query("history", "until"), resolution_s=fine_s)
@@ -91,10 +88,9 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 
 
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
-    """Remove points that are older than `kept_ms` allows for their resolution. Return how many were removed.
+    """Remove points older than `kept_ms` of their resolution. Return how many were removed. Safe to repeat.
 
-    `kept_ms` has an item for each of RESOLUTIONS_S. Each resolution takes at most about an equal part of `budget_s`.
-    Points that are still to be rolled up stay. Safe to repeat.
+    Each resolution gets an equal part of `budget_s`. Points that are not rolled up yet stay.
     """
     gone = 0
     with task_connection("vela task") as connection:
@@ -120,6 +116,5 @@ def _start_of_bucket(time_ms: int, resolution_s: int) -> int:
 
 
 def _number(connection: ShortConnection, statement: bytes, **parameters: int) -> int:
-    """Return the only value of a query; 0 if it is NULL or there is no row."""
     row = connection.execute(statement, parameters).fetchone()
     return int(str(row[0])) if row is not None and row[0] is not None else 0

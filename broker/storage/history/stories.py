@@ -1,4 +1,4 @@
-"""Rows of delivery stories: the broker appends them, and Celery removes old ones."""
+"""Rows of delivery stories. The broker appends rows, and Celery removes old rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from broker.storage.task_connection import task_connection
 
 __all__ = ["ROWS_AT_ONCE", "add_rows", "expire", "new_ids"]
 
-ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the broker serves no client
-_EXPIRED_AT_ONCE: Final = 10_000  # the most rows that one statement removes
+ROWS_AT_ONCE: Final = 1_000  # Binding 1,000 rows blocks the broker for 3 ms
+_EXPIRED_AT_ONCE: Final = 10_000
 
 
 async def new_ids(connection: Connection, number: int) -> list[int]:
-    """Return ids for new rows, ascending."""
+    """Return ascending ids for new rows."""
     cursor = await connection.execute(query("stories", "new_ids"), (number,))
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[StoryRow]) -> None:
-    """Store these rows with these ids. Pass at most ROWS_AT_ONCE. Safe to repeat with the same ids."""
+    """Store at most ROWS_AT_ONCE rows. Safe to repeat with the same ids."""
     await connection.execute(
         query("stories", "add"),
         (
@@ -47,10 +47,9 @@ async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[St
 
 
 def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
-    """Remove expired rows, and the oldest rows beyond about `most_rows`. Return how many were removed.
+    """Remove expired rows, and the oldest rows beyond about `most_rows`. Return how many were removed. Safe to repeat.
 
-    Stops soon after `budget_s`, even if rows are left. Synchronous, because Celery calls it. Each statement is a
-    separate transaction. Safe to repeat.
+    Stops soon after `budget_s`.
     """
     ends_s = time.monotonic() + budget_s
     gone = 0

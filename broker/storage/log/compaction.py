@@ -1,4 +1,7 @@
-"""Compacted topics in PostgreSQL. Each call is one statement."""
+"""Compacted topics in PostgreSQL. Each call is one statement.
+
+A function with `owner_epoch` returns None if the topic is fenced.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """The position up to which a topic is compacted, and the topic's totals up to it, including trimmed entries."""
+    """The end of a topic's compacted part. The totals include trimmed entries."""
 
     position: Position
     messages: int
@@ -41,7 +44,7 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The totals of the entries and messages that a compaction kept."""
+    """The totals of the entries that a compaction kept."""
 
     entries: int = 0
     messages: int = 0
@@ -60,11 +63,11 @@ class StoredCompaction:
     """The stored state of a topic's compaction."""
 
     horizon: Horizon
-    generation: int  # the run whose entries readers get; 0 = none yet
-    attempt: int  # the number of the latest run
+    generation: int  # Run whose entries readers get, or 0
+    attempt: int
     kept: Kept
-    failures: int = 0  # runs in a row that failed
-    retry_ms: int = 0  # Unix time before which the policy starts no run; 0 = at any time
+    failures: int = 0  # Consecutive failures
+    retry_ms: int = 0  # The policy starts no run before this Unix time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,7 @@ class CompactionResult:
     """The result of a run that succeeded."""
 
     kept: Kept
-    removed_messages: int  # among the messages that the previous run kept and those published since
+    removed_messages: int
     duration_ms: int
 
 
@@ -85,9 +88,9 @@ class CompactedPage:
 
 
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
-    """Return the compaction of a topic that is being loaded, or None if it has none.
+    """Load a topic's compaction, or return None.
 
-    If a run is stored as under way, mark it as failed: usually its broker has stopped.
+    A run that is still under way becomes failed, because its broker has usually stopped.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
@@ -104,7 +107,7 @@ async def load(connection: Connection, topic_id: int) -> StoredCompaction | None
 
 
 async def begin(connection: Connection, *, topic_id: int, owner_epoch: int, horizon: Horizon) -> int | None:
-    """Begin a run and return its number, or None if the topic is fenced. Only a topic's first run stores `horizon`."""
+    """Begin a run and return its number. Only a topic's first run stores `horizon`."""
     cursor = await connection.execute(
         query("compaction", "begin"), {**_guard(topic_id, owner_epoch), **_place(horizon)}
     )
@@ -115,7 +118,7 @@ async def begin(connection: Connection, *, topic_id: int, owner_epoch: int, hori
 async def add(
     connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, entries: Sequence[StoredEntry]
 ) -> bool | None:
-    """Store entries of the run `attempt`. Return None if the topic is fenced. Safe to repeat."""
+    """Store entries of a run. Safe to repeat."""
     cursor = await connection.execute(
         query("compaction", "add"),
         (
@@ -146,10 +149,9 @@ async def publish(
     horizon: Horizon,
     result: CompactionResult,
 ) -> bool | None:
-    """Make readers get the run's entries, and return True.
+    """Make the run's entries visible to readers and return True. Safe to repeat.
 
-    Return False if the topic was emptied or its compaction was deleted during the run, and None if the topic is fenced.
-    Safe to repeat.
+    Return False if the topic was emptied or its compaction was deleted during the run.
     """
     cursor = await connection.execute(
         query("compaction", "publish"),
@@ -178,9 +180,9 @@ async def fail(
     failures: int,
     retry_ms: int,
 ) -> bool | None:
-    """Store why a run failed, and when the policy may start the next one. Return None if the topic is fenced.
+    """Store why a run failed, and when the policy may start the next run. Safe to repeat.
 
-    Does nothing if the run is no longer under way. Safe to repeat.
+    Does nothing if the run is no longer under way.
     """
     cursor = await connection.execute(
         query("compaction", "fail"),
@@ -198,9 +200,9 @@ async def fail(
 async def empty(
     connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, horizon: Horizon
 ) -> bool | None:
-    """Move the horizon of a compacted topic. Readers then get no entry up to the horizon. Safe to repeat.
+    """Hide all entries up to a new horizon from readers. Safe to repeat.
 
-    `attempt` is a new run number, so that a run under way cannot publish. Return None if the topic is fenced.
+    `attempt` must be a new run number, which keeps a run under way from publishing.
     """
     cursor = await connection.execute(
         query("compaction", "empty"),
@@ -210,10 +212,7 @@ async def empty(
 
 
 async def forget(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Delete a topic's compaction; `sweep` then deletes its entries. Safe to repeat.
-
-    Return None if the topic is fenced.
-    """
+    """Delete a topic's compaction. `sweep` deletes the entries. Safe to repeat."""
     cursor = await connection.execute(query("compaction", "forget"), _guard(topic_id, owner_epoch))
     return await cursor.fetchone() is not None or None
 
@@ -221,10 +220,7 @@ async def forget(connection: Connection, *, topic_id: int, owner_epoch: int) -> 
 async def sweep(
     connection: Connection, *, topic_id: int, owner_epoch: int, generation: int, limit: int
 ) -> int | None:
-    """Delete at most `limit` entries of all generations except `generation`. Return how many were deleted.
-
-    Return None if the topic is fenced.
-    """
+    """Delete at most `limit` entries that are not of `generation`. Return how many were deleted."""
     cursor = await connection.execute(
         query("compaction", "sweep"),
         {**_guard(topic_id, owner_epoch), "generation": generation, "limit": limit},
@@ -236,9 +232,9 @@ async def sweep(
 async def read(
     connection: Connection, topic_id: int, *, first: Position, most: int, more_bytes: int
 ) -> CompactedPage | None:
-    """Return the kept entries from `first` on: at most `most`, ending where their data reaches `more_bytes`.
+    """Return at most `most` kept entries from `first` on, or None if the topic has no compaction.
 
-    Return None if the topic has no compaction. Safe to repeat and to cancel.
+    The page ends where its data reaches `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction", "read"), (*first, most, more_bytes, topic_id))
@@ -252,7 +248,7 @@ async def read(
 
 
 async def last(connection: Connection, topic_id: int) -> StoredEntry | None:
-    """Return the last kept entry, or None if there is none."""
+    """Return the last kept entry, or None."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction", "last"), (topic_id,))
     row = await cursor.fetchone()
@@ -260,7 +256,7 @@ async def last(connection: Connection, topic_id: int) -> StoredEntry | None:
 
 
 async def first_since(connection: Connection, topic_id: int, time_ms: int) -> Position | None:
-    """Return the position of the first kept entry appended at or after `time_ms`, or None if there is none."""
+    """Return the position of the first kept entry appended at or after `time_ms`, or None."""
     cursor = await connection.execute(query("compaction", "first_since"), (topic_id, time_ms))
     row = await cursor.fetchone()
     return None if row is None else Position(row[0], row[1])

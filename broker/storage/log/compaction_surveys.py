@@ -1,4 +1,4 @@
-"""Surveys in PostgreSQL: a survey is the result of a compaction's first pass, when a Spark job did that pass."""
+"""Surveys in PostgreSQL. A survey is the first pass of a compaction, made by a Spark job."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Survey:
 
     survey_id: int
     topic_name: str | None  # None = the topic was deleted
-    generation: int  # of the compaction that the survey continues
-    begin: Position  # the job read the entries after this position
-    horizon: Position  # the last entry that the job read
+    generation: int  # Compaction that the survey continues
+    begin: Position  # Exclusive
+    horizon: Position  # Inclusive
 
 
 class LatestOfKey(NamedTuple):
@@ -48,7 +48,7 @@ async def ready(connection: Connection, *, limit: int) -> list[Survey]:
 
 
 async def keys(connection: Connection, survey_id: int, wanted: Sequence[bytes]) -> dict[bytes, LatestOfKey]:
-    """Return MD5 sum of a key → the key's latest message, for the `wanted` sums that the survey has."""
+    """Return the latest messages by the MD5 sum of their key, for the `wanted` sums."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction_surveys", "keys"), (survey_id, list(wanted)))
     return {
@@ -66,7 +66,7 @@ async def finish(
     kept_messages: int = 0,
     removed_messages: int = 0,
 ) -> None:
-    """End a survey that waits for the second pass: `state` is `done` or `refused`. Safe to repeat."""
+    """End a survey as `done` or `refused`. Safe to repeat."""
     await connection.execute(
         query("compaction_surveys", "finish"),
         {
@@ -80,17 +80,14 @@ async def finish(
 
 
 async def abandon(connection: Connection) -> None:
-    """Refuse unfinished surveys that can no longer be used. Safe to repeat.
-
-    A survey cannot be used if it is a day old, if its run has ended, or if its topic was compacted since it began.
-    """
+    """Refuse surveys that no job will finish. Safe to repeat."""
     await connection.execute(query("compaction_surveys", "abandon"))
 
 
 async def sweep(connection: Connection, *, limit: int) -> int:
-    """Delete at most `limit` keys of surveys that have ended. Return how many keys were deleted.
+    """Delete at most `limit` keys of ended surveys, and return how many were deleted.
 
-    If there were no such keys, delete ended surveys that are older than a week.
+    If no keys are left, delete ended surveys that are older than a week.
     """
     cursor = await connection.execute(query("compaction_surveys", "sweep"), {"limit": limit})
     if not cursor.rowcount:

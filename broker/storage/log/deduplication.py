@@ -1,4 +1,4 @@
-"""The stored state of deduplication: sequence ids by producer name, and the position up to which they cover a log."""
+"""The stored state of deduplication."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class ProducerRow(NamedTuple):
     """One producer name on one topic."""
 
     producer_name: str
-    sequence_id: int  # the highest of the producer's complete messages; -1 = none
-    chunk_sequence_id: int  # of the latest message that was sent in chunks; -1 = none
-    chunk_id: int  # of that message's latest chunk, not counting the one that completes it; -1 = none
-    seen_ms: int  # when a message of this producer was last stored
+    sequence_id: int  # Highest sequence id of a complete message, or -1
+    chunk_sequence_id: int  # Sequence id of the latest chunked message, or -1
+    chunk_id: int  # Latest chunk that did not complete the chunked message, or -1
+    seen_ms: int  # When a message was last stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFlush:
-    """One topic's changes, and the position `through` up to which they cover its log."""
+    """One topic's changes up to the position `through`."""
 
     topic_id: int
     through: Position
     rows: Sequence[ProducerRow]
-    gone: Sequence[str]  # names of producers to delete
+    gone: Sequence[str]  # Producers to delete
 
 
 async def load(connection: Connection, topic_id: int) -> tuple[Position | None, list[ProducerRow]]:
-    """Return the stored position (None if nothing is stored) and the producers known at that position."""
+    """Return the stored position and its producers. The position is None if nothing is stored."""
     cursor = await connection.execute(query("deduplication", "position_of"), (topic_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -46,10 +46,10 @@ async def load(connection: Connection, topic_id: int) -> tuple[Position | None, 
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], topics: Sequence[TopicFlush]
 ) -> set[int]:
-    """Store these changes, except those of fenced topics. Return the ids of the topics that are not fenced.
+    """Store changes, except those of fenced topics. Return the ids of topics that are not fenced.
 
-    `epochs` maps topic ids to owner epochs. The rows and the position of a topic are from the same moment, so a
-    statement that arrives late does no harm: the next owner only has to read more of the log.
+    `epochs` maps topic ids to owner epochs. A late statement does no harm, because a topic's rows and position are from
+    the same moment.
     """
     rows = [(each.topic_id, *row) for each in topics for row in each.rows]
     gone = [(each.topic_id, name) for each in topics for name in each.gone]
@@ -71,7 +71,7 @@ async def flush(
 
 
 async def forget_topic(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Delete a topic's state when deduplication is switched off. Return None if the topic is fenced. Safe to repeat."""
+    """Delete a topic's state. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("deduplication", "forget_topic"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
     )

@@ -1,4 +1,4 @@
-"""Due times of delayed entries in PostgreSQL. Each call is one statement."""
+"""Due times of delayed entries in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RUN_SHIFT = 15
 
 
 async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequence[int]]]:
-    """Return a topic's entries with stored due times, as (ledger, entry ids). A ledger may occur several times."""
+    """Return a topic's delayed entries as pairs of ledger and entry ids. A ledger may occur several times."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "waiting"), (topic_id,))
     found: list[tuple[int, Sequence[int]]] = []
@@ -31,7 +31,7 @@ async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequ
 async def due_after(
     connection: Connection, topic_id: int, *, after: tuple[int, int, int], most: int
 ) -> list[tuple[int, int, int]]:
-    """Return at most `most` rows (due time, ledger, entry) of a topic, sorted, from the first one above `after`."""
+    """Return at most `most` sorted rows above `after`. A row is a due time, a ledger and an entry."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "due_after"), (topic_id, *after, most))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
@@ -51,10 +51,7 @@ async def prune(
 async def prune_trimmed(
     connection: Connection, *, topic_id: int, owner_epoch: int, first_ledger: int
 ) -> bool | None:
-    """Delete the rows of ledgers below `first_ledger`, which are trimmed. Return None if the topic is fenced.
-
-    Safe to repeat.
-    """
+    """Delete the rows of ledgers below `first_ledger`. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("delayed", "prune_trimmed"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "first_ledger": first_ledger},
