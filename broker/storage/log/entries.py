@@ -44,7 +44,7 @@ class AppendRows:
     # Entries that are not due yet. They are also in `entries`.
     delayed: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
     moved: dict[int, Sequence[int]] = field(default_factory=dict)  # Ids of outbox rows that become entries
-    size_bytes: int = 0  # Data of all entries
+    size_bytes: int = 0
 
     def add(
         self,

@@ -138,8 +138,9 @@ async def drop_segment(
 ) -> bool:
     """Take a closed segment out of the views and drop its tables. Safe to repeat.
 
-    Return False if the segment is open, is already dropped or still has a ledger. Return False also if a reader holds a
-    lock for longer than `lock_timeout_ms`. The role `read_role` may read the new views, unless it is empty.
+    Return False if the segment is open, is already dropped or still has a ledger. Also return False if a reader holds a
+    lock for longer than `lock_timeout_ms`. The new views can be read by `read_role`. An empty `read_role` means no
+    role.
     """
     try:
         async with connection.transaction():
@@ -225,7 +226,7 @@ async def move_ledger(
 async def topics_to_visit(
     connection: Connection, *, known: Sequence[int], limit: int
 ) -> list[tuple[int, str]]:
-    """Return the id and name of at most `limit` topics, without `known`, that may have something to free."""
+    """Return the id and name of at most `limit` topics that may have something to free, except `known` topics."""
     cursor = await connection.execute(
         query("lifetime", "topics_to_visit"), {"known": list(known), "limit": limit}
     )

@@ -15,7 +15,7 @@ __all__ = ["FIRST_BYTES", "PAGE_BYTES", "divided"]
 # A row of `rest` with this many bytes fills a page of 8 kB.
 PAGE_BYTES: Final = 8064
 _PARTS_BYTES: Final = (PAGE_BYTES // 2, PAGE_BYTES // 4)
-FIRST_BYTES: Final = _PARTS_BYTES[-1]  # Most bytes in the entry's own row
+FIRST_BYTES: Final = _PARTS_BYTES[-1]  # Limit of the bytes in the entry's own row
 
 
 def divided(data: bytes) -> tuple[bytes | memoryview, Sequence[memoryview]]:

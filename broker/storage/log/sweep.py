@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 SILENT_S: Final = 15  # TCP keep-alive takes this long to notice a lost host
-TRIMMED_AT_ONCE: Final = 1000  # Most acts that one statement deletes, without their parts
+TRIMMED_AT_ONCE: Final = 1000  # Limit of the acts that one statement deletes, without their parts
 
 
 class SweptSessions(NamedTuple):
@@ -108,7 +108,7 @@ def beat() -> None:
 
 
 def heartbeat_age_s(name: str) -> float | None:
-    """Return the seconds since the last tick was sent (`beat`) or ran (`worker`), or None if there was none."""
+    """Return the seconds since the last heartbeat of `beat` or `worker`, or None if there was none."""
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
         return None if row is None else float(str(row[0]))
