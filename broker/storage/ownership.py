@@ -56,7 +56,7 @@ async def seen(connection: Connection) -> float:
 
 
 async def holder(connection: Connection) -> Holder | None:
-    """Return the process that took the lock last, or None if there was none."""
+    """Return the process that took the lock last."""
     cursor = await connection.execute(query("ownership", "holder"))
     row = await cursor.fetchone()
     return None if row is None else Holder(host=row[0], pid=row[1], started_at=row[2])

@@ -42,7 +42,7 @@ def rest_table(segment_id: int) -> sql.Identifier:
     return sql.Identifier(f"vela_entry_{segment_id}_rest")
 
 
-@lru_cache(maxsize=1024)  # Enough for the segments that exist at one time
+@lru_cache(maxsize=1024)
 def for_segment(name: str, segment_id: int) -> bytes:
     """Return a query of entries.sql for the tables of one segment."""
     template = sql.SQL(query("entries", name).decode())

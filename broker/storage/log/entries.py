@@ -91,13 +91,12 @@ async def append(
 ) -> set[int]:
     """Store the rows of each topic that still has its epoch. Return the ids of these topics.
 
-    `epochs` maps topic ids to epochs. A COPY calls `copying` when the server has locked the owners' rows. If there is
-    a `turn`, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s,
-    nothing is stored and this raises psycopg.errors.QueryCanceled.
+    `epochs` maps topic ids to epochs. A COPY calls `copying` when the server has locked the owners' rows. If there is a
+    `turn`, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s,
+    nothing is stored and this call raises psycopg.errors.QueryCanceled.
 
     Raises ValueError if there is a `turn` and the rows cannot be copied. Raises psycopg.Error if PostgreSQL refuses a
-    row or the connection is lost. After a loss, the rows may have been stored. Do not cancel this call, because
-    the outcome would be unknown.
+    row or the connection is lost. After a lost connection or a cancellation, the rows may have been stored.
     """
     if not can_be_copied(rows.size_bytes, rows.delayed, rows.moved):
         if turn is not None:
@@ -205,7 +204,7 @@ async def _copy(
     copying: Callable[[], None] | None,
     turn: asyncio.Future[bool] | None,
 ) -> set[int]:
-    """Store the rows with COPY, which takes half of PostgreSQL's CPU time for large entries, but more round trips."""
+    """Store the rows with COPY, which takes half of PostgreSQL's CPU time for large entries."""
     packed = {topic_id: copy_rows(entries) for topic_id, entries in rows.entries.items()}
     has_rest = any(each.pages or each.parts for each in packed.values())
     locking = query("entries", "lock_owners") % (
@@ -262,7 +261,7 @@ async def read_counts(
 
 
 async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int) -> LastEntry | None:
-    """Return the last stored entry of a ledger, or None if the ledger is empty."""
+    """Return the last stored entry of a ledger."""
     cursor = await connection.execute(for_segment("last", segment_id), (ledger_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -288,7 +287,7 @@ async def append_ms_at(
 async def messages_through(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """Return the number of the topic's messages through one entry, or None if the entry is not stored."""
+    """Return the number of the topic's messages up to and including one stored entry."""
     cursor = await connection.execute(for_segment("messages_through", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

@@ -118,7 +118,7 @@ async def segment_count(connection: Connection) -> int:
 
 
 async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
-    """Return the id and bytes of the open segment for copied ledgers, or None if there is none."""
+    """Return the id and bytes of the open segment for copied ledgers."""
     cursor = await connection.execute(query("lifetime", "open_long_lived"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
@@ -139,8 +139,7 @@ async def drop_segment(
     """Take a closed segment out of the views and drop its tables. Safe to repeat.
 
     Return False if the segment is open, is already dropped or still has a ledger. Also return False if a reader holds a
-    lock for longer than `lock_timeout_ms`. The new views can be read by `read_role`. An empty `read_role` means no
-    role.
+    lock for longer than `lock_timeout_ms`. `read_role` may read the new views. An empty name means no role.
     """
     try:
         async with connection.transaction():
@@ -234,7 +233,7 @@ async def topics_to_visit(
 
 
 async def oldest_pin(connection: Connection) -> OldestPin | None:
-    """Return the subscription that is furthest behind in the oldest closed segment, or None.
+    """Return the subscription that is furthest behind in the oldest closed segment.
 
     Long-lived segments do not count.
     """

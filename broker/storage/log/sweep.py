@@ -108,7 +108,7 @@ def beat() -> None:
 
 
 def heartbeat_age_s(name: str) -> float | None:
-    """Return the seconds since the last heartbeat of `beat` or `worker`, or None if there was none."""
+    """Return the seconds since the last heartbeat of `beat` or `worker`. None = never."""
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
         return None if row is None else float(str(row[0]))

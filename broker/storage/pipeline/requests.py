@@ -61,7 +61,7 @@ class Schedule:
 
 
 async def unended(connection: Connection, *, job: str, subject: str, act_id: int) -> Unended | None:
-    """Return the run of this job and subject that has not ended, or None."""
+    """Return the run of this job and subject that has not ended."""
     cursor = await connection.execute(
         query("pipeline", "unended"), {"job": job, "subject": subject, "act_id": act_id}
     )
@@ -103,13 +103,13 @@ async def request(
 
 
 async def id_of_act(connection: Connection, act_id: int) -> int | None:
-    """Return the id of the run that an act requested, or None."""
+    """Return the id of the run that an act requested."""
     row = await (await connection.execute(query("pipeline", "of_act"), (act_id,))).fetchone()
     return None if row is None else int(row[0])
 
 
 async def find(connection: Connection, run_id: int) -> Run | None:
-    """Return a run, or None if no run has this id."""
+    """Return the run with this id."""
     row = await (await connection.execute(query("pipeline", "find"), (run_id,))).fetchone()
     if row is None:
         return None
@@ -160,7 +160,7 @@ async def schedule(
 
 
 async def find_schedule(connection: Connection, schedule_id: int) -> Schedule | None:
-    """Return a schedule, or None if no schedule has this id."""
+    """Return the schedule with this id."""
     row = await (await connection.execute(query("pipeline", "find_schedule"), (schedule_id,))).fetchone()
     if row is None:
         return None

@@ -78,7 +78,7 @@ async def topics_of(
 
 
 async def details(connection: Connection, name: str) -> TopicDetails | None:
-    """Return the details of a topic, or None if it does not exist."""
+    """Return the details of a topic."""
     cursor = await connection.execute(query("catalogue", "details"), (name,))
     row = await cursor.fetchone()
     return None if row is None else TopicDetails(partitions=row[0], properties=row[1], created_ms=row[2])
@@ -120,7 +120,7 @@ async def last_offload(connection: Connection, topic_id: int) -> LastOffload:
 
 
 async def last_offload_run(connection: Connection, topic_id: int) -> OffloadRun | None:
-    """Return the latest offload run of a topic, or None if there was none."""
+    """Return the latest offload run of a topic."""
     row = await (await connection.execute(query("catalogue", "offload_run"), (topic_id,))).fetchone()
     return None if row is None else OffloadRun(state=row[0], error=row[1])
 

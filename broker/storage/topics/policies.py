@@ -23,12 +23,12 @@ class StoredPolicies:
 
 
 async def of_namespace(connection: Connection, tenant: str, namespace: str) -> StoredPolicies | None:
-    """Return a namespace's document, or None if there is no such namespace."""
+    """Return a namespace's document."""
     return await _read(connection, "of_namespace", {"tenant": tenant, "namespace": namespace})
 
 
 async def of_topic(connection: Connection, name: TopicName) -> StoredPolicies | None:
-    """Return the documents of a topic and its namespace, or None if there is no such topic."""
+    """Return the documents of a topic and its namespace."""
     return await _read(connection, "of_topic", {"name": name.full})
 
 
