@@ -18,27 +18,24 @@ class Holder:
 
     host: str
     pid: int
-    started_at: datetime  # when it took the lock
+    started_at: datetime  # When the process took the lock
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Take the broker lock, which PostgreSQL releases when the connection's backend ends.
-
-    Return False if another session has the lock.
-    """
+    """Take the broker lock until the connection's backend ends. Return False if another session has the lock."""
     cursor = await connection.execute(query("ownership", "try_lock"))
     row = await cursor.fetchone()
     return bool(row and row[0])
 
 
 async def end_own_holder(connection: Connection, pids: Sequence[int]) -> bool:
-    """If one of this process's own backends (`pids`) has the lock, end that backend. Return whether one had it."""
+    """End the backend with the lock if its pid is in `pids`. Return whether a backend was ended."""
     cursor = await connection.execute(query("ownership", "end_own_holder"), {"pids": list(pids)})
     return await cursor.fetchone() is not None
 
 
 async def name_broker(connection: Connection, *, host: str, pid: int, http_url: str, pulsar_url: str) -> None:
-    """Record that this process has the lock now."""
+    """Record that this process has the lock."""
     await connection.execute(
         query("ownership", "name_broker"),
         {"host": host, "pid": pid, "http_url": http_url, "pulsar_url": pulsar_url},
@@ -52,14 +49,14 @@ async def stopped(connection: Connection, *, host: str, pid: int) -> None:
 
 
 async def seen(connection: Connection) -> float:
-    """Record that the broker is alive now. Return the seconds since this was last recorded."""
+    """Record that the broker is alive. Return the seconds since the previous record."""
     cursor = await connection.execute(query("ownership", "seen"))
     row = await cursor.fetchone()
     return float(row[0]) if row else 0.0
 
 
 async def holder(connection: Connection) -> Holder | None:
-    """Return the process that took the lock last, or None if none ever did."""
+    """Return the process that took the lock last."""
     cursor = await connection.execute(query("ownership", "holder"))
     row = await cursor.fetchone()
     return None if row is None else Holder(host=row[0], pid=row[1], started_at=row[2])

@@ -1,4 +1,4 @@
-"""A few connections to PostgreSQL, opened on first use and reopened after they are lost."""
+"""Connections to PostgreSQL, opened on first use and reopened after they are lost."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _RETRY_MOST_S = 1.0
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, for the log."""
+    """Return the first line of an error's text."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class ConnectionPool:
-    """At most `size` connections under one name, lent in the order of requests."""
+    """At most `size` connections, lent in the order of requests."""
 
     def __init__(self, conninfo: str, *, name: str, size: int) -> None:
         self._conninfo = conninfo
@@ -46,14 +46,14 @@ class ConnectionPool:
             try:
                 yield connection
             except BaseException:
-                # A cancelled or failed statement may leave the session in an unknown state, so it is not used again.
+                # A cancelled or failed statement may leave the session in an unknown state.
                 await connection.close()
                 raise
             if not connection.closed:
                 self._idle.append(connection)
 
     async def close(self) -> None:
-        """Close idle connections. A connection in use stays open unless its user is cancelled or fails."""
+        """Close the idle connections. Connections in use stay open."""
         while self._idle:
             await self._idle.pop().close()
 
@@ -63,7 +63,7 @@ async def repeat_until_done(
 ) -> T:
     """Make a call, and repeat it while the database is unavailable. The call must be safe to repeat.
 
-    `what` names the call in the log. Cancel this to give up. Raises any error for which `is_away` is false.
+    `what` names the call in the log. Raises any error for which `is_away` is false.
     """
     delay_s = _RETRY_FIRST_S
     while True:

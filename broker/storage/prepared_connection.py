@@ -1,8 +1,7 @@
-"""Prepared statements, and COPY, on a connection whose socket the event loop watches all the time.
+"""Prepared statements and COPY on a connection whose socket the event loop watches all the time.
 
-For each statement, psycopg's cursor looks up the types of the values, starts and stops watching the socket, and sets a
-timer. That work was a third of the broker's CPU time for a commit, and doing it once per connection is enough. psycopg
-still opens the connection, speaks the protocol, and provides the error classes.
+For each statement, psycopg's cursor looks up types, starts and stops watching the socket, and sets a timer. That work
+was a third of the broker's CPU time for a commit. psycopg still opens the connection and speaks the protocol.
 """
 
 from __future__ import annotations
@@ -20,32 +19,28 @@ from broker.storage.connection import Connection, connect
 
 __all__ = ["PreparedConnection"]
 
-# Options of the session: plan an append once, and do not plan to read a whole table, which may grow later. By default,
-# PostgreSQL plans each append again: a plan for all values looks more expensive, because PostgreSQL then assumes longer
-# arrays than most appends have. Planning took more than half of PostgreSQL's CPU time for a small commit, see
+# With these options, PostgreSQL plans an append once, and does not plan to read a whole table, which may grow later.
+# Planning each append again took more than half of PostgreSQL's CPU time for a small commit. See
 # docs/decisions/0049-appends-planned-once.md.
 _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
-# Small appends have three statements for each segment, and most appends go into the newest segment.
+# Small appends use three statements for each segment. Most appends go into the newest segment.
 MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
-# A COPY that waits longer than this for its turn to commit is rolled back: it holds locks that others may need.
+# A COPY holds locks, so it is rolled back if its turn to commit does not come in this time.
 _TURN_S: Final = 5.0
 
 
 class PreparedConnection:
-    """Runs one statement at a time, on a connection that nothing else uses. Bound to one event loop.
-
-    `closed` becomes true as soon as the server closes the connection, even between two statements.
-    """
+    """A connection that runs one statement at a time and is bound to one event loop."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._pgconn = connection.pgconn
-        self._names: dict[bytes, bytes] = {}  # statement → its name in the session
+        self._names: dict[bytes, bytes] = {}  # Name of each prepared statement
         self._prepared = 0
-        self._socket: int | None = None  # the file descriptor that the event loop watches
-        # True while the operating system accepts no more bytes: the event loop then also waits until it accepts some.
+        self._socket: int | None = None  # File descriptor that the event loop watches
+        # True while the event loop waits until the operating system accepts more bytes.
         self._is_flushing = False
         self._is_cancelled = False
         self._results: list[PGresult] = []
@@ -53,12 +48,12 @@ class PreparedConnection:
 
     @classmethod
     async def open(cls, conninfo: str, *, name: str) -> PreparedConnection:
-        """Open a connection. pg_stat_activity shows it as "vela broker: `name`". Raises psycopg.OperationalError."""
+        """Open a connection. pg_stat_activity shows `name`. Raises psycopg.OperationalError."""
         return cls(await connect(conninfo, name=name, options=_PLANNED_ONCE))
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is closed or lost."""
+        """Whether the connection is closed or lost, even if it was lost between two statements."""
         return self._connection.closed
 
     async def close(self) -> None:
@@ -67,11 +62,10 @@ class PreparedConnection:
         await self._connection.close()
 
     async def execute(self, statement: bytes, values: Sequence[bytes]) -> PGresult:
-        """Run a statement and return its rows. `$1` is the first value; values and rows are in the binary format.
+        """Run a statement and return its rows. Values and rows are in the binary format.
 
-        Prepares the statement the first time. Raises psycopg.Error; `is_outcome_unknown` then says whether the
-        statement may have committed. Cancelling this call asks the server to cancel the statement, whose outcome is
-        then unknown, and closes the connection.
+        Raises psycopg.Error. `is_outcome_unknown` then tells whether the statement may have committed. Cancelling this
+        call also cancels the statement, whose outcome is then unknown, and closes the connection.
         """
         name = self._names.get(statement)
         if name is None:
@@ -86,12 +80,14 @@ class PreparedConnection:
         *,
         turn: asyncio.Future[bool] | None = None,
     ) -> None:
-        """Run statements as one transaction: a SELECT, then COPY … FROM STDIN, once or several times.
+        """Run a SELECT, then one or more COPY FROM STDIN statements, as one transaction.
 
-        `streams` gets the rows of the SELECT, in the text format, and yields the bytes of one COPY after the other. The
-        transaction commits only after the result of `turn` is true. If nobody sets it within 5 s of the last bytes,
-        this sets it to false. If it is false, nothing is stored and this raises psycopg.errors.QueryCanceled. Other
-        errors and cancellation are those of `execute`. Nothing is stored if a COPY or `streams` fails.
+        `streams` gets the rows of the SELECT, in the text format, and yields the bytes of each COPY. Nothing is stored
+        if `streams` or a COPY fails. Errors and cancellation are those of `execute`.
+
+        If there is a `turn`, the transaction commits only after `turn` is set to true. If `turn` is not set within 5 s,
+        this call sets `turn` to false. If `turn` is false, nothing is stored and this call raises
+        psycopg.errors.QueryCanceled.
         """
         self._pgconn.send_query(statements)
         answer = await self._answer()
@@ -106,7 +102,8 @@ class PreparedConnection:
                 answer = await self._answer()
         except BaseException:
             if self._pgconn.transaction_status == TransactionStatus.ACTIVE:
-                await self.close()  # the server waits for rows; this makes it roll the transaction back
+                # The server waits for rows. Closing the connection rolls the transaction back.
+                await self.close()
             raise
 
     async def _prepare(self, statement: bytes) -> bytes:
@@ -122,7 +119,6 @@ class PreparedConnection:
         return name
 
     async def _answer(self) -> list[PGresult]:
-        """Wait until the server has answered, or waits for the rows of a COPY. Raises psycopg.Error."""
         answered = self._sent()
         try:
             await answered
@@ -138,13 +134,10 @@ class PreparedConnection:
         return self._results
 
     async def _is_turn(self, turn: asyncio.Future[bool]) -> bool:
-        """Send the rows of a COPY, and return whether `turn` becomes true in time; otherwise set it to false.
-
-        Raises psycopg.Error if the server ends the COPY meanwhile.
-        """
         answered = self._sent()
         await asyncio.wait((turn, answered), timeout=_TURN_S, return_when=asyncio.FIRST_COMPLETED)
         if answered.done():
+            # The server ended the COPY before its turn came.
             answered.result()
             self._without_error()
         if not turn.done():
@@ -152,7 +145,7 @@ class PreparedConnection:
         return turn.result()
 
     def _sent(self) -> asyncio.Future[None]:
-        """Send the queued bytes, and return the future that is done when the server has answered."""
+        """Send the queued bytes. Return a future that is done when the server has answered."""
         loop = asyncio.get_running_loop()
         self._results = []
         self._answered = loop.create_future()
@@ -190,7 +183,6 @@ class PreparedConnection:
             self._lost(error)
 
     def _flush(self) -> None:
-        """Send as much as the operating system accepts now."""
         is_full = bool(self._pgconn.flush())
         if is_full == self._is_flushing or self._socket is None:
             return
@@ -226,7 +218,6 @@ class PreparedConnection:
         self._socket, self._is_flushing = None, False
 
     async def _cancel(self) -> None:
-        """Ask the server to cancel the statement, wait at most 5 s for its answer, and close the connection."""
         self._is_cancelled = True
         try:
             if self._pgconn.transaction_status == TransactionStatus.ACTIVE:
@@ -235,6 +226,6 @@ class PreparedConnection:
                     await self._connection.cancel_safe(timeout=_CANCEL_S)
                     await self._answered
         except (psycopg.Error, TimeoutError):
-            pass  # the server is away, or does not end the statement
+            pass  # The server is away, or does not end the statement
         finally:
             await self.close()

@@ -1,4 +1,4 @@
-"""Named queries from the files in `sql/`. A query begins with a line `-- name: x`. Each file is read once."""
+"""Named queries from the files in `sql/`. A query begins with a line `-- name: x`."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ def _load(table: str) -> dict[str, str]:
 
 @cache
 def query(table: str, name: str) -> bytes:
-    """Return one query for psycopg, without comment lines. Raises KeyError if the file has no query of that name."""
+    """Return a query without comment lines. Raises KeyError if the file has no query of that name."""
     lines = [line for line in _load(table)[name].splitlines() if not line.lstrip().startswith("--")]
     return "\n".join(lines).strip().encode()
 
 
 def script(table: str, name: str) -> str:
-    """Return a named script for a migration: several statements, with their comments. Raises KeyError."""
+    """Return a named script with its comments, for a migration. Raises KeyError if there is no such script."""
     return _load(table)[name]
 
 
 def entry_table(segment_id: int) -> sql.Identifier:
-    """Return the name of one segment's table of entries."""
+    """Return the name of a segment's table of entries."""
     return sql.Identifier(f"vela_entry_{segment_id}")
 
 
 def rest_table(segment_id: int) -> sql.Identifier:
-    """Return the name of the table with the bytes that do not fit into the rows of `entry_table`."""
+    """Return the name of a segment's table for the bytes that do not fit into an entry's row."""
     return sql.Identifier(f"vela_entry_{segment_id}_rest")
 
 
-@lru_cache(maxsize=1024)  # enough for the segments that exist at one time
+@lru_cache(maxsize=1024)
 def for_segment(name: str, segment_id: int) -> bytes:
-    """Return a query of entries.sql, with the tables of one segment in place of `{entries}` and `{rest}`."""
+    """Return a query of entries.sql for the tables of one segment."""
     template = sql.SQL(query("entries", name).decode())
     return template.format(entries=entry_table(segment_id), rest=rest_table(segment_id)).as_bytes(None)

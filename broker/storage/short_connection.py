@@ -1,4 +1,4 @@
-"""Synchronous connections for processes other than the broker. Each call opens a new connection."""
+"""Synchronous connections for processes other than the broker."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ShortConnection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 
 def short_connection(name: str, *, statement_timeout_ms: int = 0) -> ShortConnection:
-    """Open a connection in autocommit mode. pg_stat_activity shows it as `name`, and a `with` block closes it.
+    """Open a connection in autocommit mode. Raises psycopg.OperationalError.
 
-    The server ends a statement after `statement_timeout_ms`; 0 = the server's default. Raises psycopg.OperationalError.
+    pg_stat_activity shows the connection as `name`. A timeout of 0 stands for the server's default.
     """
     where = conninfo()
     parameters = keep_alive(where)

@@ -1,8 +1,6 @@
 """Background loops that continue after a fault.
 
-If a loop ended, clients could wait for it forever without an error. So `for_ever` calls the body of a loop (`turn`)
-again after a fault. It logs one line if the database is unavailable, and the traceback of any other fault. The pause
-before the next call grows while the calls keep failing.
+If a loop ended, clients could wait forever without an error.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ _PAUSE_MOST_S: Final = 5.0
 
 
 def pause_after_faults_s(faults: int) -> float:
-    """Return how long to wait after this many faults in a row, in seconds."""
+    """Return how long to wait after this many faults in a row."""
     return float(min(_PAUSE_MOST_S, _PAUSE_FIRST_S * 2 ** min(faults - 1, 10)))
 
 
 async def for_ever(turn: Callable[[], Awaitable[None]], *, what: str) -> None:
     """Run `turn` again and again until the task is cancelled. `what` names the loop in the log.
 
-    `turn` waits until it has something to do, and does it. If it fails, it must put back the work that it has taken.
+    If `turn` fails, it must put back the work that it has taken.
     """
     faults = 0
     while True:

@@ -1,7 +1,6 @@
-"""Connections of Celery's tasks. A Celery process keeps its connections, because it runs a task every few seconds.
+"""Connections of Celery's tasks. A Celery process keeps its connections between tasks.
 
-A new connection costs 15 ms of CPU time, client and server together, most of it for the password. PostgreSQL must also
-plan every statement again.
+A new connection costs 15 ms of CPU time, most of it for the password. PostgreSQL must also plan every statement again.
 """
 
 from __future__ import annotations
@@ -18,16 +17,13 @@ from broker.storage.short_connection import ShortConnection, short_connection
 
 __all__ = ["keep_connections", "task_connection"]
 
-_MOST_KEPT: Final = 1  # for each name and timeout: two threads rarely need a connection at once
+_MOST_KEPT: Final = 1  # Two threads rarely need a connection at once
 
 _kept: defaultdict[tuple[str, int], list[ShortConnection]] | None = None
 
 
 def keep_connections() -> None:
-    """Make this process keep the connections of its tasks. Safe to repeat.
-
-    Other processes that run the same statements, such as commands of `manage.py`, close each connection after its use.
-    """
+    """Make this process keep the connections of its tasks. Safe to repeat."""
     global _kept
     if _kept is None:
         _kept = defaultdict(list)
@@ -35,10 +31,10 @@ def keep_connections() -> None:
 
 @contextmanager
 def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[ShortConnection]:
-    """Lend a connection from `short_connection`. A process that keeps connections reuses it for the same arguments.
+    """Lend a connection. A process that keeps connections lends it again for the same arguments.
 
-    A task that changes a session setting needs a `name` of its own, because the setting stays changed. If the task
-    fails, its connection is closed. Raises psycopg.OperationalError.
+    A task that changes a session setting needs a `name` of its own, because the setting stays changed. Raises
+    psycopg.OperationalError.
     """
     key = (name, statement_timeout_ms)
     connection = _take(key) or short_connection(name, statement_timeout_ms=statement_timeout_ms)
@@ -54,13 +50,12 @@ def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[Sho
 
 
 def _take(key: tuple[str, int]) -> ShortConnection | None:
-    """Return a kept connection that the server has not closed, or None."""
     while _kept:
         try:
             connection = _kept[key].pop()
         except IndexError:
             return None
-        # If the server sent something to an idle session, it most likely ended the session, for example at a restart.
+        # If the server sent something to an idle session, the server most likely ended the session.
         if not select([connection], [], [], 0)[0]:
             return connection
         connection.close()

@@ -1,4 +1,4 @@
-"""The log in PostgreSQL: appends guarded by epochs, and reads by range. Each call is one transaction."""
+"""The log in PostgreSQL. Appends check owner epochs. Each call is one transaction."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ __all__ = [
     "read_some",
 ]
 
-COPY_BYTES: Final = 256 * 1024  # with at least this much data, COPY takes less CPU time than an INSERT
+# From this size on, COPY takes less CPU time than INSERT.
+COPY_BYTES: Final = 256 * 1024
 
 
 @dataclass(slots=True)
 class AppendRows:
-    """The changes of one append, by topic id: entries to store, and the rows of other tables that change with them."""
+    """The rows that one append changes, by topic id."""
 
     entries: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
-    # Those of `entries` that are not due yet.
+    # Entries that are not due yet. They are also in `entries`.
     delayed: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
-    moved: dict[int, Sequence[int]] = field(default_factory=dict)  # ids of outbox rows that become entries
-    size_bytes: int = 0  # of the data of all entries
+    moved: dict[int, Sequence[int]] = field(default_factory=dict)  # Ids of outbox rows that become entries
+    size_bytes: int = 0
 
     def add(
         self,
@@ -54,7 +55,7 @@ class AppendRows:
         delayed: Sequence[StoredEntry] = (),
         moved: Sequence[int] = (),
     ) -> None:
-        """Add a topic. Call this once for each topic. `size_bytes` is the size of its entries' data."""
+        """Add the rows of a topic. Call this once for each topic."""
         self.entries[topic_id] = entries
         self.size_bytes += size_bytes
         if delayed:
@@ -75,7 +76,7 @@ class LastEntry:
 
 
 def can_be_copied(size_bytes: int, delayed: Sized, moved: Sized) -> bool:
-    """Return whether `append` uses COPY: the data is large, no entry is delayed, and none is from the outbox."""
+    """Return whether `append` can use COPY."""
     return size_bytes >= COPY_BYTES and not delayed and not moved
 
 
@@ -88,13 +89,14 @@ async def append(
     copying: Callable[[], None] | None = None,
     turn: asyncio.Future[bool] | None = None,
 ) -> set[int]:
-    """Store the rows of each topic that still has the epoch given here. Return the ids of these topics.
+    """Store the rows of each topic that still has its epoch. Return the ids of these topics.
 
-    `epochs` maps topic ids to epochs. A COPY calls `copying` when the server has locked the owners' rows. The
-    transaction commits only after the result of `turn` is true. If that result is false, or is not set within 5 s,
-    nothing is stored and this raises psycopg.errors.QueryCanceled. Raises ValueError if there is a `turn` and the rows
-    cannot be copied. Raises psycopg.Error: if the server refuses a row, nothing was stored; if the connection is lost,
-    `is_outcome_unknown` is true for the error. Not safe to cancel, because the outcome would be unknown.
+    `epochs` maps topic ids to epochs. A COPY calls `copying` when the server has locked the owners' rows. If there is a
+    `turn`, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s,
+    nothing is stored and this call raises psycopg.errors.QueryCanceled.
+
+    Raises ValueError if there is a `turn` and the rows cannot be copied. Raises psycopg.Error if PostgreSQL refuses a
+    row or the connection is lost. After a lost connection or a cancellation, the rows may have been stored.
     """
     if not can_be_copied(rows.size_bytes, rows.delayed, rows.moved):
         if turn is not None:
@@ -106,7 +108,6 @@ async def append(
 async def _insert(
     connection: PreparedConnection, segment_id: int, epochs: dict[int, int], rows: AppendRows
 ) -> set[int]:
-    """Store the rows with one statement."""
     topic_ids = [topic_id for topic_id, entries in rows.entries.items() for _ in entries]
     stored = [entry for entries in rows.entries.values() for entry in entries]
     (
@@ -160,7 +161,7 @@ async def _insert(
     return {int.from_bytes(result.get_value(row, 0) or b"") for row in range(result.ntuples)}
 
 
-@lru_cache(maxsize=64)  # nearly all appends go into the newest segment
+@lru_cache(maxsize=64)  # Nearly all appends go into the newest segment
 def _statement(segment_id: int, parts: tuple[str, ...]) -> bytes:
     return b"\n".join(for_segment(name, segment_id) for name in (*parts, "appended"))
 
@@ -203,7 +204,7 @@ async def _copy(
     copying: Callable[[], None] | None,
     turn: asyncio.Future[bool] | None,
 ) -> set[int]:
-    """Store the rows with COPY: two or three round trips, but half of PostgreSQL's CPU time for large entries."""
+    """Store the rows with COPY, which takes half of PostgreSQL's CPU time for large entries."""
     packed = {topic_id: copy_rows(entries) for topic_id, entries in rows.entries.items()}
     has_rest = any(each.pages or each.parts for each in packed.values())
     locking = query("entries", "lock_owners") % (
@@ -230,7 +231,7 @@ async def _copy(
 async def read(
     connection: Connection, *, segment_id: int, ledger_id: int, first: int, last: int, more_bytes: int
 ) -> list[StoredEntry]:
-    """Return entries `first`..`last` (inclusive) of one ledger, in order, with at most `more_bytes` after the first.
+    """Return the entries from `first` through `last`, in order, with at most `more_bytes` after the first.
 
     Returns nothing if `first` itself is not stored. Safe to repeat and to cancel.
     """
@@ -244,7 +245,7 @@ async def read(
 async def read_some(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_ids: Sequence[int]
 ) -> list[StoredEntry]:
-    """Return the entries with these ids that are stored in one ledger, in order. Safe to repeat and to cancel."""
+    """Return the stored entries with these ids, in order. Safe to repeat and to cancel."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(for_segment("read_some", segment_id), (ledger_id, list(entry_ids)))
     return [_entry(ledger_id, row) for row in await cursor.fetchall()]
@@ -253,14 +254,14 @@ async def read_some(
 async def read_counts(
     connection: Connection, *, segment_id: int, ledger_id: int, first: int, last: int
 ) -> list[tuple[int, int, int]]:
-    """Return (entry id, cumulative messages, cumulative bytes) of `first`..`last`, for the message index."""
+    """Return the entry id, cumulative messages and cumulative bytes of each entry from `first` through `last`."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(for_segment("read_counts", segment_id), (ledger_id, first, last))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
 
 
 async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int) -> LastEntry | None:
-    """Return the last stored entry of a ledger, or None if the ledger is empty."""
+    """Return the last stored entry of a ledger."""
     cursor = await connection.execute(for_segment("last", segment_id), (ledger_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -277,7 +278,7 @@ async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int)
 async def append_ms_at(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """Return when one entry was appended, in Unix milliseconds, or None if the entry is not stored."""
+    """Return when an entry was appended, or None if the entry is not stored."""
     cursor = await connection.execute(for_segment("append_ms_at", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])
@@ -286,7 +287,7 @@ async def append_ms_at(
 async def messages_through(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """Return the number of the topic's messages up to and including one entry, or None if the entry is not stored."""
+    """Return the number of the topic's messages up to and including one stored entry."""
     cursor = await connection.execute(for_segment("messages_through", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

@@ -1,4 +1,4 @@
-"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and copy ledgers in use out of old segments."""
+"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and move ledgers out of old segments."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class OldestPin:
     topic_name: str
     subscription: str
     segment_id: int
-    opened_ms: int  # of the segment
+    opened_ms: int  # When the segment was opened
 
 
 async def seal_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger: LedgerInfo
 ) -> bool | None:
-    """Seal a topic's open ledger with its totals. Return None if the topic is fenced. Safe to repeat."""
+    """Seal a topic's open ledger. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("lifetime", "seal_ledger"),
         {
@@ -96,7 +96,7 @@ async def bookmark_pins(connection: Connection, topic_id: int) -> list[Position]
 
 
 async def segment_uses(connection: Connection) -> list[SegmentUse]:
-    """Return every closed segment and how much of it is still in use, oldest first."""
+    """Return how much of each closed segment is still in use, oldest segment first."""
     cursor = await connection.execute(query("lifetime", "segment_uses"))
     return [
         SegmentUse(
@@ -111,21 +111,21 @@ async def segment_uses(connection: Connection) -> list[SegmentUse]:
 
 
 async def segment_count(connection: Connection) -> int:
-    """Return the number of segments, including open ones."""
+    """Return the number of segments."""
     cursor = await connection.execute(query("lifetime", "segment_count"))
     row = await cursor.fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
-    """Return (id, bytes) of the open segment for copies, or None if there is none."""
+    """Return the id and bytes of the open segment for copied ledgers."""
     cursor = await connection.execute(query("lifetime", "open_long_lived"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
 
 
 async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool) -> int:
-    """Create a segment and its two tables; return its id. `refresh_entry_views` adds it to the views later."""
+    """Create a segment and its tables. Return its id. `refresh_entry_views` adds the tables to the views later."""
     cursor = await connection.execute(query("lifetime", "open_segment"), (now_ms, long_lived))
     row = await cursor.fetchone()
     if row is None:
@@ -138,8 +138,8 @@ async def drop_segment(
 ) -> bool:
     """Take a closed segment out of the views and drop its tables. Safe to repeat.
 
-    Return False if the segment is open, still has a ledger or is dropped already, or if a reader's transaction locks
-    the tables or the views for longer than `lock_timeout_ms`. `read_role` may read the new views; "" = no role.
+    Return False if the segment is open, is already dropped or still has a ledger. Also return False if a reader holds a
+    lock for longer than `lock_timeout_ms`. `read_role` may read the new views. An empty name means no role.
     """
     try:
         async with connection.transaction():
@@ -164,7 +164,7 @@ async def ledgers_in(connection: Connection, segment_id: int) -> list[LedgerToMo
 
 
 async def copied_entries(connection: Connection, *, target: int, ledger_id: int) -> int:
-    """Return how many entries of a ledger were copied to segment `target`."""
+    """Return how many entries of a ledger are already in the segment `target`."""
     statement = sql.SQL(query("lifetime", "copied_entries").decode()).format(target=entry_table(target))
     cursor = await connection.execute(statement, {"ledger_id": ledger_id})
     row = await cursor.fetchone()
@@ -181,10 +181,9 @@ async def copy_piece(
     last: int,
     more_bytes: int,
 ) -> int:
-    """Copy entries `first`..`last` of a ledger, with at most `more_bytes` after the first. Return how many were new.
+    """Copy a ledger's entries from `first` through `last`, with at most `more_bytes` after the first.
 
-    The commit does not wait for the disk: the commit of `move_ledger` makes the copies durable too. Raises
-    UndefinedTable if a segment was dropped.
+    Return how many entries were new. Raises UndefinedTable if a segment was dropped.
     """
     statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(
         source=entry_table(source),
@@ -193,6 +192,7 @@ async def copy_piece(
         target_rest=rest_table(target),
     )
     async with connection.transaction():
+        # The commit of `move_ledger` makes the copies durable too.
         await connection.execute("SET LOCAL synchronous_commit = off")
         cursor = await connection.execute(
             statement, {"ledger_id": ledger_id, "first": first, "last": last, "more_bytes": more_bytes}
@@ -204,9 +204,9 @@ async def copy_piece(
 async def move_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger_id: int, source: int, target: int
 ) -> bool | None:
-    """Move a ledger, whose copy is complete, to the segment `target`. Return False if it is not in `source` any more.
+    """Move a completely copied ledger to the segment `target`.
 
-    Return None if the topic is fenced.
+    Return False if the ledger is no longer in `source`. Return None if the topic is fenced.
     """
     cursor = await connection.execute(
         query("lifetime", "move_ledger"),
@@ -225,10 +225,7 @@ async def move_ledger(
 async def topics_to_visit(
     connection: Connection, *, known: Sequence[int], limit: int
 ) -> list[tuple[int, str]]:
-    """Return (id, name) of at most `limit` topics, except the `known` ones, that may have something to free.
-
-    These topics have ledgers to trim or to seal in closed segments, files to delete, or a backlog that may expire.
-    """
+    """Return the id and name of at most `limit` topics that may have something to free, except `known` topics."""
     cursor = await connection.execute(
         query("lifetime", "topics_to_visit"), {"known": list(known), "limit": limit}
     )
@@ -236,7 +233,7 @@ async def topics_to_visit(
 
 
 async def oldest_pin(connection: Connection) -> OldestPin | None:
-    """Return the subscription that keeps the oldest closed segment: the one furthest behind. None = there is none.
+    """Return the subscription that is furthest behind in the oldest closed segment.
 
     Long-lived segments do not count.
     """

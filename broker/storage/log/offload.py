@@ -1,4 +1,4 @@
-"""The rows about files with offloaded ledgers."""
+"""Database rows of files with offloaded ledgers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["WrittenFile", "abandon", "attach", "doomed", "forget", "refuse", "wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A file that a job has written and checked by reading it again."""
+    """A file that a job has written and read again to check it."""
 
     name: str
     topic_id: int
@@ -61,10 +61,10 @@ async def refuse(connection: Connection, name: str) -> None:
 
 
 async def abandon(connection: Connection, *, stale_after_s: int) -> None:
-    """Mark for deletion the attached files that no ledger names any more. Safe to repeat.
+    """Mark for deletion the attached files that no ledger names, and stale files. Safe to repeat.
 
-    Also mark files that were never attached, if their topic was deleted, or if they are older than `stale_after_s` and
-    their run is not under way.
+    A file that was never attached is stale if its topic was deleted. After `stale_after_s`, the file is also stale if
+    its run is not under way.
     """
     await connection.execute(query("offload", "abandon_detached"))
     await connection.execute(query("offload", "abandon_stale"), {"after_s": stale_after_s})
@@ -77,5 +77,5 @@ async def doomed(connection: Connection, *, limit: int) -> list[str]:
 
 
 async def forget(connection: Connection, name: str) -> None:
-    """Delete the row of a file that was deleted. Safe to repeat."""
+    """Delete the row of a deleted file. Safe to repeat."""
     await connection.execute(query("offload", "forget"), (name,))

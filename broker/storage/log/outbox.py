@@ -1,6 +1,6 @@
-"""The broker's queries of the outbox, whose rows it moves into topics. Each call is one statement.
+"""The broker's queries of the outbox. The broker moves outbox rows into topics.
 
-The append that stores a message's entry also deletes its row in the outbox.
+The append that stores a message's entry also deletes the message's outbox row.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class OutboxRow(NamedTuple):
     row_id: int
     key_hash: int | None
     deliver_at_ms: int  # 0 = at once
-    data: bytes  # the entry, ready for the log
+    data: bytes  # The entry, ready for the log
 
 
 async def topics(connection: Connection) -> list[str]:
-    """Return the names of topics that have rows, exactly as the rows have them."""
+    """Return the name of each topic in the outbox, exactly as stored."""
     cursor = await connection.execute(query("outbox", "topics"))
     return [name for (name,) in await cursor.fetchall()]
 
@@ -32,9 +32,9 @@ async def topics(connection: Connection) -> list[str]:
 async def waiting(
     connection: Connection, topic: str, *, taken: Sequence[int], most: int, more_bytes: int
 ) -> list[OutboxRow]:
-    """Return the first rows of a topic, except those being appended (`taken`) and those refused for now.
+    """Return a topic's first rows that are neither in `taken` nor refused for now.
 
-    These are at most `most` rows, ending where their data reaches `more_bytes`. Safe to repeat and to cancel.
+    The result has at most `most` rows and ends where their data reaches `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = await connection.execute(
         query("outbox", "waiting"),

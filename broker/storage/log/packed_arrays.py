@@ -1,7 +1,7 @@
 """Arrays packed in PostgreSQL's binary format, in one pass.
 
-psycopg looks at each item of a list to choose a type, and makes a separate call to dump each item. For the arrays of an
-append, that takes 42 µs for one entry and 2.2 ms for 1,000 entries of 1 KB. These functions take 16 µs and 0.6 ms.
+psycopg inspects and dumps each item of a list separately. For an append of 1,000 entries of 1 KB, psycopg takes 2.2 ms
+and this module takes 0.6 ms.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import psycopg
 
 __all__ = ["bigints", "byteas", "integers", "smallints"]
 
-# Number of dimensions, whether there are NULLs, type of the items, number of items, index of the first item.
+# Number of dimensions, NULL flag, item type, number of items, and index of the first item.
 _HEAD: Final = struct.Struct("!iiiii")
 _EMPTY: Final = struct.Struct("!iii")
 _SIZE: Final = struct.Struct("!i")
 _NULL: Final = _SIZE.pack(-1)
-_BIGINT, _SMALLINT, _INTEGER, _BYTEA = 20, 21, 23, 17  # object ids of PostgreSQL's types
+_BIGINT, _SMALLINT, _INTEGER, _BYTEA = 20, 21, 23, 17  # Object ids of PostgreSQL's types
 
 
 def bigints(numbers: Sequence[int]) -> bytes:
-    """Return a `bigint[]`. Raises psycopg.DataError if a number is too large for the type."""
+    """Return a `bigint[]`. Raises psycopg.DataError if a number does not fit."""
     return _head(_BIGINT, len(numbers)) + _packed("q", 8, numbers)
 
 
 def smallints(numbers: Sequence[int]) -> bytes:
-    """Return a `smallint[]`. Raises psycopg.DataError if a number is too large for the type."""
+    """Return a `smallint[]`. Raises psycopg.DataError if a number does not fit."""
     return _head(_SMALLINT, len(numbers)) + _packed("h", 2, numbers)
 
 
 def integers(numbers: Sequence[int | None]) -> bytes:
-    """Return an `integer[]`, in which None is NULL. Raises psycopg.DataError if a number is too large for the type."""
+    """Return an `integer[]` with NULL for None. Raises psycopg.DataError if a number does not fit."""
     if None not in numbers:
         return _head(_INTEGER, len(numbers)) + _packed("i", 4, cast(Sequence[int], numbers))
     items = [_NULL if number is None else _packed("i", 4, (number,)) for number in numbers]
@@ -43,7 +43,7 @@ def integers(numbers: Sequence[int | None]) -> bytes:
 
 
 def byteas(values: Sequence[bytes | memoryview]) -> bytes:
-    """Return a `bytea[]`, with copies of the values."""
+    """Return a `bytea[]`."""
     pack = _SIZE.pack
     items = [part for value in values for part in (pack(len(value)), value)]
     return b"".join((_head(_BYTEA, len(values)), *items))

@@ -22,12 +22,12 @@ __all__ = [
     "trim_client_acts",
 ]
 
-SILENT_S: Final = 15  # as long as TCP keep-alive takes to notice a lost host
-TRIMMED_AT_ONCE: Final = 1000  # the most acts that one statement deletes, not counting their parts
+SILENT_S: Final = 15  # TCP keep-alive takes this long to notice a lost host
+TRIMMED_AT_ONCE: Final = 1000  # Limit of the acts that one statement deletes, without their parts
 
 
 class SweptSessions(NamedTuple):
-    """The numbers of deleted rows: dead sessions, and their pending acks."""
+    """Numbers of deleted sessions and pending acks."""
 
     consumers: int
     producers: int
@@ -35,9 +35,9 @@ class SweptSessions(NamedTuple):
 
 
 def tick(now_ms: int) -> int:
-    """Tell the owner which subscriptions and topics have work due at `now_ms`. Return their number. Safe to repeat.
+    """Tell the owner which subscriptions and topics have work due. Return their number. Safe to repeat.
 
-    Does nothing, and returns 0, while another process does the same.
+    Do nothing and return 0 while another process runs a tick.
     """
     with task_connection("vela task") as connection:
         rows = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchall()
@@ -51,9 +51,9 @@ def policies() -> None:
 
 
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
-    """Delete all sessions if no broker runs: the last one stopped, or was silent for `silent_s` s. Safe to repeat.
+    """Delete all sessions if the broker stopped or was silent for `silent_s` seconds. Safe to repeat.
 
-    Also delete sessions of an earlier owner epoch that were not updated for `silent_s` s.
+    Also delete sessions of earlier owner epochs that were not updated in that time.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
@@ -69,9 +69,9 @@ def lifetime() -> None:
 
 
 def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
-    """Expire plans that were not applied for `plan_expiry_s` seconds. Return how many expired. Safe to repeat.
+    """Expire plans that were not applied for `plan_expiry_s` seconds. Return their number. Safe to repeat.
 
-    A plan that needs a second person expires after `second_person_s` if that is longer.
+    A plan that needs a second person waits at least `second_person_s`.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
@@ -82,9 +82,9 @@ def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
 
 
 def trim_acts(keep_days: int) -> int:
-    """Delete at most 1,000 finished acts, with their parts, that are older than `keep_days` and cannot be undone.
+    """Delete some finished acts that are older than `keep_days` and cannot be undone. Safe to repeat.
 
-    Return how many were deleted, including parts. Safe to repeat.
+    Return how many acts were deleted, including parts of acts.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "trim_acts"), {"keep_days": keep_days}).fetchone()
@@ -92,9 +92,9 @@ def trim_acts(keep_days: int) -> int:
 
 
 def trim_client_acts(keep: int) -> int:
-    """Keep the newest `keep` acts of clients, and delete at most 1,000 of the older acts that are finished.
+    """Keep the newest `keep` acts of clients, and delete some older finished acts. Safe to repeat.
 
-    The latest move of a cursor is kept too. Return how many acts were deleted. Safe to repeat.
+    The latest move of each cursor is kept too. Return how many acts were deleted.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "trim_client_acts"), {"keep": keep}).fetchone()
@@ -102,13 +102,13 @@ def trim_client_acts(keep: int) -> int:
 
 
 def beat() -> None:
-    """Record that Celery beat sent a tick just now."""
+    """Record that Celery beat sent a tick."""
     with task_connection("vela task") as connection:
         connection.execute(query("sweep", "beat"))
 
 
 def heartbeat_age_s(name: str) -> float | None:
-    """Return the seconds since the last tick was sent (`name` is `beat`) or ran (`worker`); None = never."""
+    """Return the seconds since the last heartbeat of `beat` or `worker`. None = never."""
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
         return None if row is None else float(str(row[0]))

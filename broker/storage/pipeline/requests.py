@@ -1,4 +1,4 @@
-"""Read and change runs and schedules of the pipeline's jobs, for the acts that request and cancel them."""
+"""Runs and schedules of the pipeline's jobs, for the acts that change them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run, with the columns that acts read."""
+    """A run of a job."""
 
     id: int
     job: str
@@ -42,11 +42,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unended:
-    """A run that has not ended: it waits for a worker, or a worker runs it."""
+    """A run that waits for a worker or is under way."""
 
     id: int
     state: str
-    is_of_act: bool  # whether the given act requested this run
+    is_of_act: bool  # Whether the given act requested the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Schedule:
 
 
 async def unended(connection: Connection, *, job: str, subject: str, act_id: int) -> Unended | None:
-    """Return the run of this job and subject that has not ended, or None if there is none."""
+    """Return the run of this job and subject that has not ended."""
     cursor = await connection.execute(
         query("pipeline", "unended"), {"job": job, "subject": subject, "act_id": act_id}
     )
@@ -82,7 +82,7 @@ async def request(
     pinned: Mapping[str, Any] | None = None,
     resumes_id: int | None = None,
 ) -> None:
-    """Insert a run, which waits for a worker. Safe to repeat.
+    """Insert a run that waits for a worker. Safe to repeat.
 
     Raises UniqueViolation if another run of the job and subject has not ended.
     """
@@ -103,13 +103,13 @@ async def request(
 
 
 async def id_of_act(connection: Connection, act_id: int) -> int | None:
-    """Return the id of the run that an act requested, or None if there is none."""
+    """Return the id of the run that an act requested."""
     row = await (await connection.execute(query("pipeline", "of_act"), (act_id,))).fetchone()
     return None if row is None else int(row[0])
 
 
 async def find(connection: Connection, run_id: int) -> Run | None:
-    """Return a run, or None if no run has this id."""
+    """Return the run with this id."""
     row = await (await connection.execute(query("pipeline", "find"), (run_id,))).fetchone()
     if row is None:
         return None
@@ -141,10 +141,10 @@ async def schedule(
     every_minutes: int,
     who: str,
 ) -> None:
-    """Store a schedule: the job runs now, then every `every_minutes`. Safe to repeat.
+    """Store a schedule whose job runs now, and again every `every_minutes`. Safe to repeat.
 
-    If the same job and subject already have a schedule, the call changes that schedule: its next run starts at the old
-    time, or `every_minutes` from now if that is earlier.
+    If the job and subject already have a schedule, the call changes that schedule. Its next run starts at the old time,
+    or `every_minutes` from now if that is earlier.
     """
     await connection.execute(
         query("pipeline", "schedule"),
@@ -160,7 +160,7 @@ async def schedule(
 
 
 async def find_schedule(connection: Connection, schedule_id: int) -> Schedule | None:
-    """Return a schedule, or None if no schedule has this id."""
+    """Return the schedule with this id."""
     row = await (await connection.execute(query("pipeline", "find_schedule"), (schedule_id,))).fetchone()
     if row is None:
         return None

@@ -47,10 +47,10 @@ class Report:
 
     stages: Sequence[Mapping[str, Any]]
     pinned: Mapping[str, Any]
-    log: str | None  # None = keep the log that was last stored
+    log: str | None  # None = keep the stored log
 
     def to_sql(self) -> dict[str, str | None]:
-        """Return the report as a statement's parameters. Replaces NUL, which PostgreSQL does not store."""
+        """Return the parameters of a statement. NUL is replaced, because PostgreSQL does not store NUL."""
         return {
             "stages": _json([dict(stage) for stage in self.stages]),
             "pinned": _json(dict(self.pinned)),
@@ -59,14 +59,14 @@ class Report:
 
 
 def _connect() -> AbstractContextManager[ShortConnection]:
-    # Statements have a time limit, because a worker that waits for a lock cannot end its job.
+    # Without a time limit, a worker that waits for a lock could not end its job.
     return task_connection("vela pipeline", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
 
 
 def claim(worker: str, *, most: int) -> ClaimedRun | None:
-    """Take the run that has waited longest, unless `most` runs are already under way.
+    """Claim the oldest waiting run, unless `most` runs are already under way.
 
-    Return None if no run was taken. Also record that a worker looked for runs.
+    Return None if no run was claimed. Also record that a worker looked for runs.
     """
     with _connect() as connection:
         connection.execute(query("pipeline", "look"))
@@ -80,13 +80,14 @@ def claim(worker: str, *, most: int) -> ClaimedRun | None:
 
 def _claim(connection: ShortConnection, worker: str, most: int) -> tuple[Any, ...] | None:
     with connection.transaction():
-        connection.execute(query("pipeline", "lock"))  # one worker at a time counts runs and claims one
+        # One worker at a time counts runs and claims a run.
+        connection.execute(query("pipeline", "lock"))
         parameters = {"worker": worker, "most": most}
         return connection.execute(query("pipeline", "claim"), parameters).fetchone()
 
 
 def beat(run_id: int, worker: str, report: Report) -> str | None:
-    """Store a run's progress. Return the user who cancelled the run, or "" if nobody did.
+    """Store a run's progress. Return the user who cancelled the run, or an empty string.
 
     Return None if the run no longer belongs to this worker.
     """
@@ -106,7 +107,7 @@ def end(
     result: Mapping[str, Any] | None = None,
     error: str = "",
 ) -> None:
-    """Store the end of a run, unless the run was ended because this worker was silent."""
+    """Store the end of a run, unless the run no longer belongs to this worker."""
     with _connect() as connection:
         connection.execute(
             query("pipeline", "end"),
@@ -122,41 +123,41 @@ def end(
 
 
 def end_silent(silent_s: int) -> int:
-    """Mark runs as failed if their worker was silent for `silent_s` seconds. Return how many. Safe to repeat."""
+    """Mark runs as failed if their worker was silent for `silent_s` seconds. Return their number. Safe to repeat."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "end_silent"), {"silent_s": silent_s}).rowcount
 
 
 def request_due() -> int:
-    """Insert a run for each schedule that is due. Return how many were inserted.
+    """Insert a run for each schedule that is due. Return the number of runs.
 
-    Leave out schedules if a run of their job and subject has not ended.
+    Skip a schedule if a run of its job and subject has not ended.
     """
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_due")).rowcount
 
 
 def request_offloads() -> int:
-    """Insert a run of the job offload for each topic whose policies ask for one. Return how many were inserted.
+    """Insert an offload run for each topic whose policies ask for one. Return the number of runs.
 
-    Leave out topics with such a run that has not ended or was inserted in the last ten minutes.
+    Skip a topic if its last offload run has not ended or was inserted in the last ten minutes.
     """
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_offloads")).rowcount
 
 
 def trim(keep_days: int) -> int:
-    """Delete runs that ended more than `keep_days` days ago. Return how many were deleted."""
+    """Delete runs that ended more than `keep_days` days ago. Return their number."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "trim"), {"keep_days": keep_days}).rowcount
 
 
 def trim_insights(before_ms: int) -> int:
-    """Delete the insights of hours that began before `before_ms` (Unix time). Return the number of deleted rows."""
+    """Delete the insights of hours that began before `before_ms`. Return the number of deleted rows."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "trim_insights"), (before_ms,)).rowcount
 
 
 def _json(value: object) -> str:
-    """Return JSON without NUL characters, which PostgreSQL does not store. Samples of messages may contain them."""
+    # Samples of messages may contain NUL, which PostgreSQL does not store.
     return json.dumps(value).replace("\\u0000", "\\ufffd")

@@ -32,24 +32,27 @@ class TopicDetails:
 
     partitions: int  # 0 = not partitioned
     properties: Mapping[str, str]
-    created_ms: int  # Unix time
+    created_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCompaction:
-    """The state of a topic's compaction."""
+    """The state of a topic's compaction.
 
-    state: str  # of the latest run: RUNNING, SUCCESS or ERROR
+    The removed messages and the duration are those of the last successful run. A time of 0 means never.
+    """
+
+    state: str  # RUNNING, SUCCESS or ERROR
     last_error: str
-    removed_messages: int  # by the last run that succeeded
-    duration_ms: int  # of that run
-    succeeded_ms: int  # when a run last succeeded; Unix time, 0 = never
-    failed_ms: int  # when a run last failed; Unix time, 0 = never
+    removed_messages: int
+    duration_ms: int
+    succeeded_ms: int
+    failed_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOffload:
-    """When ledgers of a topic were last moved to files, and when the job offload last failed. Unix times, 0 = never."""
+    """The times of a topic's last successful and last failed offload. A time of 0 means never."""
 
     succeeded_ms: int
     failed_ms: int
@@ -59,14 +62,14 @@ class LastOffload:
 class OffloadRun:
     """A run of the job offload."""
 
-    state: str  # waiting, running, done, failed or cancelled
-    error: str  # "" unless it failed or was cancelled
+    state: str  # One of waiting, running, done, failed and cancelled
+    error: str
 
 
 async def topics_of(
     connection: Connection, tenant: str, namespace: str, *, domain: str, partitioned: bool
 ) -> list[str]:
-    """Return full names, sorted: the partitioned parents if `partitioned` is True, else the topics and partitions."""
+    """Return the sorted full names of the partitioned topics, or of the topics and partitions that store messages."""
     cursor = await connection.execute(
         query("catalogue", "topics_of"),
         {"tenant": tenant, "namespace": namespace, "domain": domain, "partitioned": partitioned},
@@ -75,26 +78,26 @@ async def topics_of(
 
 
 async def details(connection: Connection, name: str) -> TopicDetails | None:
-    """Return the details of a topic, or None if it does not exist."""
+    """Return the details of a topic."""
     cursor = await connection.execute(query("catalogue", "details"), (name,))
     row = await cursor.fetchone()
     return None if row is None else TopicDetails(partitions=row[0], properties=row[1], created_ms=row[2])
 
 
 async def subscriptions_of(connection: Connection, name: str) -> list[str]:
-    """Return the names of the durable subscriptions of a topic and of all its partitions, each once, sorted."""
+    """Return the sorted names of the durable subscriptions of a topic and all its partitions."""
     cursor = await connection.execute(query("catalogue", "subscriptions_of"), (name,))
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def subscription_properties(connection: Connection, topic_id: int) -> dict[str, Mapping[str, str]]:
-    """Return subscription → properties, for the subscriptions of a topic that have properties."""
+    """Return properties by subscription name. Subscriptions without properties are left out."""
     cursor = await connection.execute(query("catalogue", "subscription_properties"), (topic_id,))
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
 async def last_compaction(connection: Connection, topic_id: int) -> LastCompaction | None:
-    """Return the state of a topic's compaction, or None if none has begun."""
+    """Return the state of a topic's compaction, or None if no compaction has begun."""
     cursor = await connection.execute(query("catalogue", "compaction"), (topic_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -110,14 +113,14 @@ async def last_compaction(connection: Connection, topic_id: int) -> LastCompacti
 
 
 async def last_offload(connection: Connection, topic_id: int) -> LastOffload:
-    """Return when ledgers of a topic were last offloaded, and when the job offload last failed."""
+    """Return the times of a topic's last offloads."""
     cursor = await connection.execute(query("catalogue", "offload"), {"topic_id": topic_id})
     row = await cursor.fetchone() or (None, None)
     return LastOffload(succeeded_ms=row[0] or 0, failed_ms=row[1] or 0)
 
 
 async def last_offload_run(connection: Connection, topic_id: int) -> OffloadRun | None:
-    """Return the latest run of the job offload for a topic, or None if there was none."""
+    """Return the latest offload run of a topic."""
     row = await (await connection.execute(query("catalogue", "offload_run"), (topic_id,))).fetchone()
     return None if row is None else OffloadRun(state=row[0], error=row[1])
 

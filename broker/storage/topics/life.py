@@ -1,4 +1,4 @@
-"""Terminate and delete topics in PostgreSQL, and read what a deletion removes."""
+"""Terminate and delete topics in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) 
 
 
 async def members(connection: Connection, name: str) -> dict[int, str]:
-    """Return id → full name of the topic itself, or of its partitions in order. Empty if there is no such topic."""
+    """Return the id and full name of a topic, or of each partition in order. Empty if there is no such topic."""
     cursor = await connection.execute(query("topic_life", "members"), (name,))
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
 async def subscription_names(connection: Connection, topic_ids: Sequence[int]) -> list[tuple[str, str]]:
-    """Return (topic, subscription) of every durable subscription of these topics."""
+    """Return the topic and name of every durable subscription of these topics."""
     cursor = await connection.execute(query("topic_life", "subscriptions"), (list(topic_ids),))
     return [(row[0], row[1]) for row in await cursor.fetchall()]
 
 
 async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
-    """Return the stored bytes of these topics together, as last reported."""
+    """Return the total stored bytes of these topics, as last reported."""
     cursor = await connection.execute(query("topic_life", "stored_bytes"), (list(topic_ids),))
     row = await cursor.fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
-    """Delete topics (id → owner epoch) with their rows, and their partitioned parent if one is given: all or none.
+    """Delete all of these topics and their partitioned parent, or nothing. Safe to repeat.
 
-    Their acts stay, and so do their entries until the segments are dropped. Return False if one of the topics has
-    another owner now, if the parent has other partitions, or if the topics are already deleted. Safe to repeat.
+    `epochs` maps topic ids to owner epochs. Acts stay, and entries stay until their segments are dropped. Return False
+    if a topic has another owner now, if the parent has other partitions, or if the topics are already deleted.
     """
     parameters = {
         "topic_ids": list(epochs.keys()),

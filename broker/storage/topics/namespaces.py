@@ -27,9 +27,9 @@ class FoundNamespace:
     """The result of looking up a namespace."""
 
     exists: bool
-    topics: int  # partitions not counted
-    namespaces_of_tenant: int  # 0 = there is no such tenant, or it has none
-    is_tenant_kept: bool  # `set_tenant` created or changed the tenant, so it stays even without namespaces
+    topics: int  # Partitions are not counted
+    namespaces_of_tenant: int
+    is_tenant_kept: bool  # The tenant stays even without namespaces
 
 
 async def find(connection: Connection, tenant: str, namespace: str) -> FoundNamespace:
@@ -43,7 +43,7 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
     """Delete a namespace, unless it has topics. Safe to repeat.
 
-    Also delete its tenant if the tenant has no namespace left, unless `set_tenant` created or changed the tenant.
+    Also delete its tenant if this was the tenant's last namespace, unless `set_tenant` created or changed the tenant.
     """
     async with connection.transaction():
         await connection.execute(query("namespaces", "delete"), {"tenant": tenant, "namespace": namespace})
@@ -53,7 +53,7 @@ async def delete(connection: Connection, tenant: str, namespace: str) -> None:
 
 
 async def set_tenant(connection: Connection, name: str, admin_roles: Sequence[str]) -> None:
-    """Create a tenant, or replace its admin roles. It then stays even without namespaces. Safe to repeat."""
+    """Create a tenant, or replace its admin roles. The tenant stays even without namespaces. Safe to repeat."""
     async with connection.transaction():
         await connection.execute(query("namespaces", "make_tenant"), (name,))
         await access.set_tenant_admins(connection, name, admin_roles)
@@ -68,7 +68,7 @@ async def delete_tenant(connection: Connection, name: str) -> bool:
 
 
 async def tenants(connection: Connection) -> list[str]:
-    """Return the names of all tenants, sorted."""
+    """Return the sorted names of all tenants."""
     cursor = await connection.execute(query("namespaces", "tenants"))
     return [row[0] for row in await cursor.fetchall()]
 
@@ -87,6 +87,6 @@ async def granted_admins(connection: Connection, name: str) -> list[str]:
 
 
 async def of_tenant(connection: Connection, name: str) -> list[str]:
-    """Return the names of a tenant's namespaces, sorted, each without `tenant/`."""
+    """Return the sorted names of a tenant's namespaces, without the tenant's name."""
     cursor = await connection.execute(query("namespaces", "of_tenant"), (name,))
     return [row[0] for row in await cursor.fetchall()]

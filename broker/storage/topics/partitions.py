@@ -1,4 +1,4 @@
-"""Partitioned topics in PostgreSQL: add partitions, and read the statistics of partitions."""
+"""Partitioned topics in PostgreSQL: add partitions and read statistics."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ __all__ = ["Growth", "grow", "statistics", "subscription_names", "subscription_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The result of adding partitions to a topic."""
+    """The numbers of a topic's partitions before and after partitions were added."""
 
-    before: int  # number of partitions
-    after: int  # number of partitions; equal to `before` if none were added
-    subscriptions: tuple[str, ...] = ()  # the subscriptions that were created on every new partition
-    taken: tuple[str, ...] = ()  # existing topics with names of new partitions; if any, nothing was done
+    before: int
+    after: int  # Equal to `before` if no partitions were added
+    subscriptions: tuple[str, ...] = ()  # Subscriptions of every new partition
+    # Existing topics that have the names of new partitions. If there are any, no partition was added.
+    taken: tuple[str, ...] = ()
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
-    """Add partitions until a topic has `partitions` of them. New partitions get the existing ones' subscriptions.
+    """Add partitions until a topic has `partitions` of them. Safe to repeat.
 
-    Return None if there is no such topic. A topic that has enough partitions, or is not partitioned, does not change.
-    Raises InvalidTopicName if the names of the new partitions are too long. Safe to repeat.
+    New partitions get the subscriptions of existing partitions. Return None if there is no such topic. A topic that is
+    not partitioned, or has enough partitions, does not change. Raises InvalidTopicName if a new name is too long.
     """
     async with connection.transaction():
         cursor = await connection.execute(query("partitions", "lock_parent"), (name.full,))
@@ -57,7 +58,7 @@ async def grow(connection: Connection, name: TopicName, partitions: int) -> Grow
 
 
 async def subscription_names(connection: Connection, name: str) -> list[str]:
-    """Return the names of the subscriptions that at least one partition of a topic has, sorted."""
+    """Return the sorted names of the subscriptions that at least one partition of a topic has."""
     cursor = await connection.execute(query("partitions", "subscription_names"), (name,))
     return [each for (each,) in await cursor.fetchall()]
 
@@ -65,16 +66,16 @@ async def subscription_names(connection: Connection, name: str) -> list[str]:
 async def statistics(connection: Connection, name: str) -> Sequence[tuple[Any, ...]]:
     """Return a row for each partition, or for the topic itself if it is not partitioned.
 
-    The columns are those of `partitions.sql: statistics`.
+    The query `statistics` in partitions.sql lists the columns.
     """
     cursor = await connection.execute(query("partitions", "statistics"), (name,))
     return await cursor.fetchall()
 
 
 async def subscription_statistics(connection: Connection, name: str) -> Sequence[tuple[Any, ...]]:
-    """Return a row for each subscription of each partition, or of the topic itself if it is not partitioned.
+    """Return a row for each subscription of each partition, or of a topic that is not partitioned.
 
-    The columns are those of `partitions.sql: subscription_statistics`.
+    The query `subscription_statistics` in partitions.sql lists the columns.
     """
     cursor = await connection.execute(query("partitions", "subscription_statistics"), (name,))
     return await cursor.fetchall()

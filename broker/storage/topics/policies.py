@@ -15,20 +15,20 @@ __all__ = ["StoredPolicies", "change", "in_force", "of_namespace", "of_topic", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPolicies:
-    """A stored policy document. Its values are not checked."""
+    """The policy document of a namespace or topic. Its values are not checked."""
 
-    row_id: int  # of the namespace or the topic
+    row_id: int
     document: Mapping[str, object]
-    above: Mapping[str, object]  # for a topic: its namespace's document; for a namespace: empty
+    above: Mapping[str, object]  # Document of the topic's namespace, empty for a namespace
 
 
 async def of_namespace(connection: Connection, tenant: str, namespace: str) -> StoredPolicies | None:
-    """Return the namespace's document, or None if there is no such namespace."""
+    """Return a namespace's document."""
     return await _read(connection, "of_namespace", {"tenant": tenant, "namespace": namespace})
 
 
 async def of_topic(connection: Connection, name: TopicName) -> StoredPolicies | None:
-    """Return the documents of a topic and its namespace, or None if there is no such topic."""
+    """Return the documents of a topic and its namespace."""
     return await _read(connection, "of_topic", {"name": name.full})
 
 
@@ -55,7 +55,7 @@ async def change(
 
 
 async def overriding(connection: Connection, namespace_id: int, names: Sequence[str]) -> dict[str, int]:
-    """Return policy → how many topics of the namespace set it themselves. Leave out policies that no topic sets."""
+    """Return how many topics of the namespace set each policy. Policies that no topic sets are left out."""
     cursor = await connection.execute(
         query("policies", "overriding"), {"namespace_id": namespace_id, "names": list(names)}
     )
@@ -65,9 +65,9 @@ async def overriding(connection: Connection, namespace_id: int, names: Sequence[
 async def in_force(
     connection: Connection, names: Sequence[str]
 ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
-    """Return (topic, document of its namespace, document of the topic) for each of these topics that exists.
+    """Return the name, namespace document and topic document of each topic that exists.
 
-    The document of a partition is the document of its partitioned topic.
+    A partition has the document of its partitioned topic.
     """
     cursor = await connection.execute(query("policies", "in_force"), (list(names),))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]

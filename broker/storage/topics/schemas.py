@@ -26,7 +26,10 @@ async def of_topic(connection: Connection, topic_name: str) -> list[StoredSchema
 
 
 async def add(connection: Connection, topic_name: str, version: int, schema: SchemaDefinition) -> bool:
-    """Store a version. Return False if this number is taken, perhaps by an earlier try whose answer was lost."""
+    """Store a version of a topic's schema. Return False if the version number is taken.
+
+    The number may be taken by an earlier try whose answer was lost.
+    """
     cursor = await connection.execute(
         query("schemas", "add"),
         (
