@@ -231,7 +231,7 @@ class Endings:
             await self._topics.loads_done()
             topics = self._loaded(full_names)
             for topic in topics:
-                topic.log.is_paused = True  # Pause all topics before waiting for any
+                topic.log.is_paused = True  # Pause all topics before waiting for the first
             for topic in topics:
                 await pauses.enter_async_context(appends_paused(topic.log, self._writer))
             yield topics

@@ -240,7 +240,7 @@ class Compactor:
             logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
 
     async def empty(self, topic: Topic, through: Position) -> None:
-        """Delete all compacted messages after the topic is truncated up to `through`. Safe to repeat.
+        """Delete all compacted messages of a topic that is truncated up to `through`. Safe to repeat.
 
         If a later entry is already compacted, all copies stay, because some may be of messages after `through`.
         Raises TopicFenced, PersistenceFailed, psycopg.Error.

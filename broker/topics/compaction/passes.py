@@ -70,7 +70,7 @@ def stayed(
     *,
     max_message_bytes: int,
 ) -> Stayed:
-    """Return the entries of a piece that stay. `decoded` has the decoded form of each entry."""
+    """Return the entries of a piece that stay."""
     entries: list[StoredEntry] = []
     messages = removed = 0
     for entry, facts in zip(piece, decoded, strict=True):
@@ -97,7 +97,7 @@ async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEn
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:
-        # A deleted topic has no copies, so no page reaches the horizon. Only this check then ends the loop.
+        # A deleted topic has no copies, so no page reaches the horizon. Only this check ends the loop.
         _require_open(topic)
         page = await view.read(position)
         position = page.end
