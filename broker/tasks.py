@@ -1,4 +1,4 @@
-"""Background tasks: kept until they are done, and cancelled when the broker stops."""
+"""Background tasks, which are cancelled when the broker stops."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
-        """Return the number of running tasks."""
         return len(self._tasks)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Keep a task, which no caller awaits, until its end. Logs a BrokerError at INFO, other errors at ERROR."""
+        """Keep a task until its end. Logs a BrokerError at INFO and other errors at ERROR."""
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await work that goes on if its caller, such as a client's connection, is cancelled."""
+        """Await work that continues even if the caller is cancelled."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not task.done():  # its caller is gone, so only the log can show the outcome
+            if not task.done():  # The caller is gone, so only the log can show the outcome
                 task.add_done_callback(self._done)
             raise
 

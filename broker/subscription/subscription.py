@@ -1,8 +1,6 @@
-"""One subscription in the process that owns its topic, as doors, acts and topics see it.
+"""One subscription, in the process that owns the topic.
 
-Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
-cursor passes one gate (moves/cursor_move.py). This file attaches consumers, and receives the requests of clients and
-operators. It has over 400 lines, because it has many properties and short methods that pass a call on to these parts.
+The file has over 400 lines, because it has many properties and short methods.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ class SubscriptionTopic(Protocol):
 
     @property
     def policies(self) -> Policies:
-        """The policies in force now."""
+        """The policies in force."""
 
     @property
     def dispatch_rate(self) -> RatePair | None:
@@ -84,23 +82,23 @@ class SubscriptionTopic(Protocol):
     @property
     def compacted(self) -> CompactedView: ...
     def consumers_connected(self) -> int:
-        """Return the number of consumers of all subscriptions, readers included."""
+        """Return the number of consumers of all subscriptions. Readers count too."""
 
     def consumer_left(self, now_ms: int) -> None:
-        """Note that a consumer left: the topic was in use until `now_ms`."""
+        """Note that the topic was in use until `now_ms`."""
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """Forget a subscription that was deleted, or a reader's cursor whose last consumer left."""
+        """Forget a deleted subscription, or a reader's cursor whose last consumer left."""
 
 
 class SubscriptionReporter(Protocol):
     """The reporter that keeps the console's tables up to date."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Note a change: for example, messages were sent, acks arrived, or a consumer attached."""
+        """Note that the subscription changed."""
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Note that a consumer left, so that its rows can be deleted and its departure stored."""
+        """Note that a consumer left."""
 
 
 class Subscription(SubscriptionRunner):
@@ -172,15 +170,15 @@ class Subscription(SubscriptionRunner):
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
         self._last_messages = LastMessages(log, topic.reader, topic.compacted)
-        # Messages that redrives have claimed: for each, its entry, and its index in the batch (-1 = not in a batch).
+        # Position and batch index of each message that a redrive has claimed. The index -1 means no batch.
         self.redriving: frozenset[tuple[Position, int]] = frozenset()
-        self._ready_at: tuple[int, ...] = ()  # the counts with which `_has_ready` was computed
+        self._ready_at: tuple[int, ...] = ()  # Counts when `_has_ready` was computed
         self._has_ready = False
 
     def _forget_me(self) -> None:
         self._topic.forget_subscription(self)
 
-    # -- figures and parts that others read ----------------------------------------------------------------------
+    # -- figures and parts ---------------------------------------------------------------------------------------
 
     @property
     def topic_name(self) -> TopicName:
@@ -194,22 +192,22 @@ class Subscription(SubscriptionRunner):
 
     @property
     def type(self) -> SubscriptionType:
-        """The type of the connected consumers. While none is connected, the next one may change it."""
+        """The type of the connected consumers. If no consumer is connected, the next consumer may change the type."""
         return self._state.type
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor. Make every change except an ack inside `moves.moving`."""
+        """The cursor. Every change except an ack must happen inside `moves.moving`."""
         return self._state.cursor
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """The dispatcher, which decides which consumer gets which entry."""
+        """The dispatcher, which chooses a consumer for each entry."""
         return self._state.dispatcher
 
     @property
     def deadlines(self) -> DeliveryDeadlines:
-        """The times at which deliveries are taken back."""
+        """The times at which unacked deliveries are taken back."""
         return self._state.deadlines
 
     @property
@@ -219,7 +217,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def advanced_ms(self) -> int:
-        """When a consumer's ack last moved the mark-delete position; 0 = never since the topic was loaded."""
+        """The Unix ms at which an ack last moved mark-delete; 0 = never since the topic was loaded."""
         return self._state.advanced_ms
 
     @property
@@ -239,39 +237,38 @@ class Subscription(SubscriptionRunner):
 
     @property
     def gap(self) -> str:
-        """The missing part of the log, in words; nothing is sent until the cursor is moved. Empty = no gap."""
+        """A description of the missing part of the log; empty = no gap. Nothing is sent until the cursor is moved."""
         return self._state.gap
 
     @property
     def is_paused(self) -> bool:
-        """Whether an operator has paused the subscription: nothing is dispatched, but acks still count."""
+        """Whether an operator has paused the subscription."""
         return self._state.is_paused
 
     @property
     def delayed_entries(self) -> int:
-        """The number of delayed entries of the topic that this subscription passes over until they are due."""
+        """The number of the topic's delayed entries that this subscription passes over for now."""
         return len(self._delayed) if self._delayed.passes_over(self.type) else 0
 
     @property
     def next_delayed_ms(self) -> int | None:
-        """The time at which the topic next releases delayed entries, in Unix ms; 0 = now, None = none is known."""
+        """The Unix ms at which the topic next releases delayed entries; 0 = now, None = unknown."""
         return self._delayed.next_due_ms()
 
     @property
     def waiting_messages(self) -> int:
-        """An estimate of the number of messages that are neither acked nor delayed. It is 0 only if there are none.
+        """An estimate of the number of messages that are neither acked nor delayed.
 
-        The estimate is the backlog minus the number of the topic's delayed entries. A delayed entry that is a batch
-        makes it too high; one that this subscription has acked makes it too low. If the difference is not above 0, a
-        search decides between 0 and 1.
+        The estimate is too high if batches are delayed, and too low if delayed entries are already acked. The estimate
+        is 0 only if no message waits.
         """
         backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
         if not backlog:
             return 0
         if backlog > delayed:
             return backlog - delayed
-        # Some of the topic's delayed entries may be acked, so look for an entry that is neither acked nor delayed. The
-        # search steps over all delayed entries, so repeat it only after messages arrived, were acked or became due.
+        # Some delayed entries may be acked, so search for an entry that is neither acked nor delayed. The search steps
+        # over all delayed entries, so repeat it only after the counts have changed.
         acked, ledgers = self.cursor.totals, self.log.ledgers
         at = (ledgers.total_messages, acked.entries, acked.messages, self.cursor.version, delayed)
         if at != self._ready_at:
@@ -281,34 +278,31 @@ class Subscription(SubscriptionRunner):
 
     @property
     def last_used_ms(self) -> int:
-        """The time at which a consumer last left, in Unix ms.
-
-        Until a consumer leaves, this is the stored time, or the time of loading if no time is stored.
-        """
+        """The Unix ms at which a consumer last left, or the time of loading if that time is unknown."""
         return self._state.last_used_ms
 
     @property
     def stored_mark_delete(self) -> Position:
-        """The mark-delete position to which a crash would return the cursor."""
+        """The stored mark-delete position, to which a crash would return the cursor."""
         return self._state.stored_mark_delete
 
     @property
     def undo_until_ms(self) -> int:
-        """The end of the undo window of the latest act that had one, in Unix ms; 0 = none, or the window is over."""
+        """The Unix ms at which the latest undo window ends; 0 = no undo window is open."""
         return self._state.undo_until_ms
 
     @property
     def refusal(self) -> RefusedCursor | None:
-        """Why the latest attempt to store the cursor was refused; None = it was not refused."""
+        """The reason why storing the cursor was refused; None = not refused."""
         return self._storing.flusher.refusal_of(self)
 
     @property
     def is_stored(self) -> bool:
-        """Whether PostgreSQL is known to have the whole state of the cursor; False during every flush."""
+        """Whether the whole state of the cursor is stored. The value is False during every flush."""
         return self._storing.flusher.is_settled(self)
 
     def now_ms(self) -> int:
-        """Return the time of the subscription's clock, in Unix milliseconds."""
+        """Return the time of the subscription's clock in Unix ms."""
         return self._clock.now_ms()
 
     # -- attach and detach ---------------------------------------------------------------------------------------
@@ -316,7 +310,7 @@ class Subscription(SubscriptionRunner):
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer. Only one attach runs at a time, and none while the cursor is being moved.
+        """Attach a consumer. Waits while another attach or a move of the cursor runs.
 
         Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed, ServiceNotReady, psycopg.Error.
         """
@@ -361,7 +355,6 @@ class Subscription(SubscriptionRunner):
             return consumer
 
     async def _let_dead_consumers_go(self, request: SubscribeRequest) -> None:
-        """Close Exclusive consumers whose peer does not answer, to make room for the client that wants to attach."""
         if request.type is not SubscriptionType.EXCLUSIVE or self.type is not request.type:
             return
         for consumer in list(self.consumers.values()):
@@ -372,7 +365,6 @@ class Subscription(SubscriptionRunner):
                 self.remove_consumer(consumer)
 
     async def _take_type(self, request: SubscribeRequest) -> None:
-        """Adopt the request's type if no consumer is connected: the first consumer decides the type."""
         if self.consumers:
             return
         if self.type is not request.type or request.type is SubscriptionType.KEY_SHARED:
@@ -387,7 +379,7 @@ class Subscription(SubscriptionRunner):
 
         async def store(connection: Connection, owner_epoch: int) -> bool | None:
             nonlocal sent
-            sent = self.type  # if this attach was cancelled, a later one may have changed the type
+            sent = self.type  # A later attach may have changed the type if this attach was cancelled
             return await cursor_store.set_type(
                 connection,
                 topic_id=self.log.topic_id,
@@ -411,24 +403,24 @@ class Subscription(SubscriptionRunner):
         )
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to other consumers, or to the next one that attaches."""
+        """Remove a consumer. Its pending entries go to other consumers."""
         if consumer.key in self.consumers:
             self._topic.consumer_left(self._clock.now_ms())
             self._reporter.consumer_gone(self, consumer)
             super().remove_consumer(consumer)
 
     def served_consumers(self) -> list[Consumer]:
-        """Return the consumers that a reset closes: all of them, or on Failover only the active one."""
+        """Return the consumers that a reset closes. On Failover, a reset closes only the active consumer."""
         return [self.consumers[key] for key in self._machine.served()]
 
-    # -- calls of its topic --------------------------------------------------------------------------------------
+    # -- calls of the topic --------------------------------------------------------------------------------------
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """Set the state from the columns stored beside the cursor; `last_used_ms` 0 = unknown."""
+        """Take over the stored state; `last_used_ms` 0 = unknown."""
         self._machine.loaded(last_used_ms=last_used_ms, is_paused=is_paused)
 
     def policies_changed(self) -> None:
-        """Apply the new limits, send the messages that they allow, and start or stop recording delivery stories."""
+        """Apply the topic's new policies."""
         policies = self._topic.policies
         self._state.story.use_policy(policies.delivery_story, policies.delivery_story_ms)
         limits = self._around.settings.unacked_limits(policies, is_durable=self.is_durable)
@@ -453,18 +445,18 @@ class Subscription(SubscriptionRunner):
         """Note that the topic is terminated, and tell the consumers once everything is acked."""
         self.carry_out(self._machine.topic_ended())
 
-    # -- acks by the broker itself: see internal_ack.py ----------------------------------------------------------
+    # -- acks by the broker itself -------------------------------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None) -> None:
         """Ack the messages whose bit in `remaining` is 0; None = the whole entry. Raises IndexMissing, InvalidAck."""
         self._machine.acks.ack_for_broker(position, remaining, self._clock.now_ms())
 
     def when_durable(self, callback: DurableCallback) -> None:
-        """Store the cursor soon. Call `callback` once: with None when the cursor is stored, or with the error."""
+        """Store the cursor soon. Then call `callback` once, with None or with the error."""
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:
-        """Report the acks of `ack_for_broker`, and send messages that wait for room. Call it once they are stored."""
+        """Report the stored acks of `ack_for_broker`, and send messages that wait for room."""
         self._report()
         self.pump()
 
@@ -483,22 +475,22 @@ class Subscription(SubscriptionRunner):
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:
-        """Note the position at which the cursor begins. It may be trimmed already, as `State.begin_at` describes."""
+        """Note the position at which the cursor begins. The position may be trimmed already."""
         self._state.begin_at(position)
 
     def place(self) -> Position:
-        """Return the position after mark-delete, as `State.place` describes. It may be in a trimmed ledger."""
+        """Return the position after mark-delete, which may be in a trimmed ledger."""
         return self._state.place()
 
     def unacked_through(self, position: Position) -> list[Range]:
-        """Return the runs of unacked entries up to `position`, for the delivery story; none if the story is off."""
+        """Return the runs of unacked entries up to `position`, or none if the delivery story is off."""
         if not self._state.story.is_on:
             return []
         spans = self.log.ledgers.spans(self.cursor.mark_delete, position)
         return list(without_acked(self.cursor, spans))
 
     def expired(self, messages: int, entries: Sequence[Range]) -> None:
-        """End a move that acked messages whose time to live had passed: count them, and record their entries."""
+        """End a move that acked messages whose time to live had passed."""
         self.counters.messages_expired += messages
         self._state.story.acked_through(StoryEvent.EXPIRED, None, entries, self._clock.now_ms())
         self.moves.done()
@@ -506,15 +498,15 @@ class Subscription(SubscriptionRunner):
             self.mark_dirty()
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an act acked an entry beyond mark-delete, except for the messages in the bitset `left`."""
+        """Note that an act acked an entry, except for the messages in the bitset `left`."""
         self._machine.act_passed(position, left)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """Remember acks of messages that an act passed, until the act can no longer be undone."""
+        """Remember the acks of messages that an act passed, until the act can no longer be undone."""
         self._machine.record_for_undo(act_id, until_ms, recorded)
 
     def undo_is_over(self) -> None:
-        """Stop remembering acks for an act that can no longer be undone."""
+        """Forget the acks of `record_for_undo`."""
         self._machine.undo_is_over()
 
     # -- requests of clients -------------------------------------------------------------------------------------
@@ -524,7 +516,7 @@ class Subscription(SubscriptionRunner):
         return self._state.dispatcher.redelivery_count(position)
 
     def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
-        """Record that the broker wrote an entry of this consumer to this retry-letter or dead-letter topic."""
+        """Record that the broker wrote an entry to this retry-letter or dead-letter topic."""
         if self._state.story.is_on:
             self._state.story.lettered(event, consumer, position, topic, self._clock.now_ms())
 
@@ -533,7 +525,7 @@ class Subscription(SubscriptionRunner):
         return self.log.ledgers.get(ledger_id) is not None
 
     def has_pending(self, consumer: Consumer, position: Position) -> bool:
-        """Return whether an entry is pending at a consumer: sent to it and not fully acked."""
+        """Return whether an entry is pending at a consumer."""
         return self._machine.redelivery.has_pending(consumer, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
@@ -567,7 +559,7 @@ class Subscription(SubscriptionRunner):
         return LastMessage(position=position, batch_size=batch_size, mark_delete=self.cursor.mark_delete)
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Carry out a client's seek. A seek by a reader writes no act. Cancelling does not stop the seek."""
+        """Carry out a client's seek. Cancelling does not stop the seek."""
         _require_open(consumer)
         await self._around.tasks.finish(self.moves.seek(consumer, position, remaining))
 

@@ -1,4 +1,4 @@
-"""Make the spans of traced messages on one subscription: one for each delivery, and one for each acked entry."""
+"""Make the trace spans of deliveries and acks on one subscription."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedDeliveries"]
 
-# Traced entries remembered per subscription. Beyond that the oldest unacked ones are forgotten: no span for their acks.
+# Traced entries that a subscription remembers. The acks of forgotten entries get no span.
 MOST_REMEMBERED: Final = 1000
 
 
@@ -28,10 +28,10 @@ class _Acked(NamedTuple):
 
 
 class TracedDeliveries:
-    """Makes the spans of deliveries and acks. Every call returns at once, and costs little if no message is traced.
+    """Makes the spans of deliveries and acks.
 
-    The span of an ack ends when the ack is stored, or at once if the subscription is not durable. An ack that had to
-    wait for message counts has no span.
+    The span of an ack ends when the ack is stored. If the subscription is not durable, the span ends at once. An ack
+    that had to wait for message counts has no span.
     """
 
     def __init__(self, tracing: Tracing, topic: str, subscription: str, *, is_durable: bool) -> None:
@@ -39,12 +39,12 @@ class TracedDeliveries:
         self._topic = topic
         self._subscription = subscription
         self._is_durable = is_durable
-        self._delivered: dict[Position, Context] = {}  # not acked yet, oldest first
-        self._acked: list[_Acked] = []  # no flush has collected them yet
+        self._delivered: dict[Position, Context] = {}  # Oldest first
+        self._acked: list[_Acked] = []
         self._flushing: list[_Acked] = []
 
     def delivered(self, consumer: str, deliveries: Sequence[Delivery]) -> None:
-        """Make a span for each traced entry that was just written to this consumer, from its append time until now."""
+        """Make a span for each traced entry, from its append until now."""
         for entry, redelivery_count, _ in deliveries:
             parent = self._tracing.parent_of(entry.data)
             if parent is None:
@@ -78,10 +78,7 @@ class TracedDeliveries:
         *,
         cumulative: bool,
     ) -> None:
-        """Note the entries that these acks have completed. `is_acked` is the cursor's method.
-
-        Ignores an entry that is not wholly acked: the ack was for a part of it, was refused or ignored, or still waits.
-        """
+        """Note the entries that these acks have completed. `is_acked` is the cursor's method."""
         if not self._delivered:
             return
         now_ns = time.time_ns()
@@ -96,7 +93,7 @@ class TracedDeliveries:
             self.stored()
 
     def flushing(self) -> None:
-        """Note that a flush has begun to store the acks noted so far."""
+        """Note that a flush has begun to store the acks."""
         self._flushing += self._acked
         self._acked = []
 

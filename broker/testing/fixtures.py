@@ -1,4 +1,4 @@
-"""Fixtures on top of pytest-django. pytest is a dependency of your project, not of Vela."""
+"""Fixtures on top of pytest-django, which your project must install."""
 
 from __future__ import annotations
 
@@ -35,16 +35,13 @@ _MOST_BYTES = 2**31
 class LiveBroker:
     """A broker on the test database."""
 
-    http_url: str  # for VELA_URL and, with ws:// instead of http://, for WebSockets
-    pulsar_url: str  # for Pulsar's clients
+    http_url: str  # WebSockets use this address with ws:// instead of http://
+    pulsar_url: str
 
 
 @pytest.fixture
 def published(db: None) -> Callable[[str | None], list[Message]]:
-    """Return the published messages that are still in the outbox, in order: `published()` or `published("orders")`.
-
-    Works inside the transaction that pytest-django rolls back. Nothing leaves the database.
-    """
+    """Return the messages in the outbox, in order. `published("orders")` returns the messages of one topic."""
 
     def look(topic: str | None = None) -> list[Message]:
         rows = Outbox.objects.order_by("id")
@@ -57,10 +54,9 @@ def published(db: None) -> Callable[[str | None], list[Message]]:
 
 @pytest.fixture
 def handle_published(db: None) -> Callable[[], int]:
-    """Call the handlers with all published messages, as a worker would. Return the number of calls.
+    """Call the handlers with all published messages, and return the number of calls.
 
-    Messages that handlers publish are handled too. An exception of a handler reaches the test. `on_commit` callbacks
-    of an `atomic` handler run as they do in any test of pytest-django.
+    Messages that handlers publish are handled too. An exception of a handler reaches the test.
     """
 
     def handle() -> int:
@@ -87,7 +83,7 @@ def handle_published(db: None) -> Callable[[], int]:
 
 @pytest.fixture(scope="session")
 def vela_broker(django_db_setup: None, django_db_blocker: Any) -> Iterator[LiveBroker]:
-    """Run `manage.py runbroker` on the test database, for tests with `django_db(transaction=True)` and real clients."""
+    """Run a broker on the test database. Tests need `django_db(transaction=True)`."""
     http_port, pulsar_port = _free_ports(2)
     environment = os.environ | {
         "VELA_HTTP_PORT": str(http_port),

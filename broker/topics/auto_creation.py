@@ -1,4 +1,4 @@
-"""Create topics and namespaces. Decide whether connecting creates a topic, and how many partitions the topic gets."""
+"""Create topics and namespaces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["TopicCreation", "topic_not_found"]
 
 
 def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
-    """Return the error for a missing topic. Its text says how to create the topic."""
+    """Return the error for a missing topic."""
     makers = "`vela topics create` or `manage.py createtopic`"
     if name.domain != "persistent":
         makers = "`manage.py createtopic`"  # `vela topics create` makes only persistent topics
@@ -30,17 +30,17 @@ def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
 
 
 class TopicCreation:
-    """Applies the namespace's policies to a new topic, and stores its rows."""
+    """Creates topics and namespaces according to policies."""
 
     def __init__(self, pool: ConnectionPool, settings: BrokerSettings) -> None:
         self._pool = pool
         self._settings = settings
 
     async def partitions_of_new(self, name: TopicName) -> int:
-        """Return how many partitions a new topic gets; 0 = it is not partitioned. Creates nothing.
+        """Return how many partitions a new topic gets; 0 = it is not partitioned.
 
-        Raises TopicNotFound if clients may not create topics by connecting, or if the name is that of a partition
-        beyond its topic's number of partitions, because no consumer would read that partition.
+        Raises TopicNotFound if clients may not create topics by connecting. Also raises TopicNotFound for a partition
+        that its topic does not have, because no consumer would read that partition.
         """
         in_force = await self._namespace_policies(name.tenant, name.namespace)
         if not in_force.auto_create_topics:
@@ -60,7 +60,7 @@ class TopicCreation:
     async def make(
         self, name: TopicName, partitions: int, properties: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Store the topic's rows, and those of its tenant and namespace if they are missing. Safe to repeat."""
+        """Store the topic, and its tenant and namespace if they are missing. Safe to repeat."""
         await repeat_until_done(
             self._pool,
             lambda c: store.create_topic(
@@ -82,7 +82,7 @@ class TopicCreation:
         )
 
     async def make_default_namespace(self) -> None:
-        """Create public/default, the namespace of short topic names, unless it exists."""
+        """Create public/default, the namespace of short topic names."""
         await self.make_namespace("public", "default")
 
     def policies_of_new_namespace(self) -> Policies:

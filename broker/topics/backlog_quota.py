@@ -1,8 +1,4 @@
-"""A topic's backlog quota. Above it, producers are stopped, or the subscription furthest behind skips messages.
-
-The policy rounds of broker/upkeep check the quota. A producer that opens while the topic is blocked triggers another
-check, so that the producer is admitted if the backlog has drained since the last round.
-"""
+"""A topic's backlog quota. Above the quota, producers stop or the subscription furthest behind skips messages."""
 
 from __future__ import annotations
 
@@ -52,17 +48,17 @@ class QuotaTopic(Protocol):
 
 
 class BacklogQuota:
-    """One topic's quota. `breach` is the reason why its producers are stopped now; None = they are not stopped."""
+    """One topic's quota. `breach` is the reason why producers are stopped; None = they are not stopped."""
 
     def __init__(self, topic: QuotaTopic, pool: ConnectionPool, clock: Clock) -> None:
         self._topic = topic
         self._pool = pool
         self._clock = clock
         self.breach: Breach | None = None
-        # While False, a producer that opens triggers a check: the topic may have been over quota before it was loaded.
+        # The topic may have been over quota before it was loaded, so the first producer triggers a check.
         self._was_checked = False
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
-        # Subscription → its oldest unacked entry, and when that entry was appended.
+        # Position and append time of each subscription's oldest unacked entry.
         self._oldest: dict[str, tuple[Position, int]] = {}
 
     @property
@@ -79,7 +75,7 @@ class BacklogQuota:
             raise self._error(self.breach)
 
     async def check(self) -> None:
-        """Act on a breach of the quota, if there is one. Safe to repeat. Raises BrokerError, psycopg.Error."""
+        """Check the quota, and act on a breach. Safe to repeat. Raises BrokerError, psycopg.Error."""
         self._was_checked = True
         if not self.is_set:
             self._oldest.clear()
@@ -133,7 +129,7 @@ class BacklogQuota:
     async def _age_ms(self, subscription: Subscription) -> int:
         """Return the age of the oldest unacked entry; 0 if there is none.
 
-        If the entry's ledger is not older than the quota, return the ledger's age, which needs no read.
+        If the ledger is not older than the quota, return the ledger's age, which needs no read.
         """
         topic = self._topic
         position = subscription.cursor.read_from()
@@ -147,12 +143,12 @@ class BacklogQuota:
         if known is None or known[0] != position:
             appended_ms = await topic.reader.append_ms(position)
             if appended_ms is None:
-                return 0  # the entry was trimmed meanwhile
+                return 0  # The entry was trimmed meanwhile
             known = self._oldest[subscription.name] = (position, appended_ms)
         return now_ms - known[1]
 
     async def _evict(self, breach: Breach) -> bool:
-        """Move the subscription's mark-delete forward and store an act. Return False if nothing can be skipped."""
+        """Move mark-delete forward and store an act. Return False if nothing can be skipped."""
         topic = self._topic
         subscription = topic.subscriptions.get(breach.subscription)
         if subscription is None:
@@ -166,7 +162,7 @@ class BacklogQuota:
 
             def move() -> None:
                 nonlocal skipped
-                backlog = subscription.cursor.backlog_messages  # new messages arrive while this waits
+                backlog = subscription.cursor.backlog_messages  # New messages arrive while the move waits
                 subscription.cursor.move_mark_delete(target)
                 skipped = backlog - subscription.cursor.backlog_messages
 

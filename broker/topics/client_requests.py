@@ -1,6 +1,6 @@
-"""Handle clients' requests that name a topic: to publish, to subscribe, and to ask for partitions or schemas.
+"""Handle clients' requests that name a topic.
 
-A request that no topic could grant is refused before a topic is opened, so that it creates no topic and no namespace.
+A request that no topic could grant is refused before it can create a topic.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ __all__ = ["ClientRequests"]
 
 logger = logging.getLogger(__name__)
 
-MAX_PROPERTIES_BYTES: Final = 64 * 1024  # of a producer, a consumer or a subscription
+MAX_PROPERTIES_BYTES: Final = 64 * 1024
 
 
 class ClientRequests:
-    """Passes a request to its topic, which it finds or creates. `require_ready` raises unless the broker is ready."""
+    """Finds or creates the topic of a request, and passes the request on."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class ClientRequests:
         self._require_ready = require_ready
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """Return how many partitions a topic has, as `Topics.partition_count` describes."""
+        """Return how many partitions a topic has; 0 = it is not partitioned."""
         return await self._topics.partition_count(topic, create=create)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Return the full names of a namespace's topics. Raises InvalidTopicName.
 
-        The list has the partitions of a partitioned topic instead of the topic itself.
+        The list names the partitions of a partitioned topic, not the topic itself.
         """
         tenant, name = parse_namespace(namespace)
         stored = await repeat_until_done(
@@ -125,7 +125,6 @@ class ClientRequests:
 
 @contextmanager
 def _refusal_answered(what: str) -> Iterator[None]:
-    """If the database refuses a statement in the block, raise PersistenceFailed, which the client gets."""
     try:
         yield
     except psycopg.Error as error:
@@ -136,7 +135,7 @@ def _refusal_answered(what: str) -> Iterator[None]:
 
 
 def _check_properties(whose: str, properties: Mapping[str, str]) -> None:
-    """Raise NotAllowed if the properties are too large: they stay in memory while the client is attached."""
+    """Limit the properties, because they stay in memory while the client is attached."""
     size_bytes = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
     if size_bytes > MAX_PROPERTIES_BYTES:
         raise NotAllowed(
@@ -145,7 +144,6 @@ def _check_properties(whose: str, properties: Mapping[str, str]) -> None:
 
 
 def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
-    """Check names, properties and schema. Raises NotAllowed, IncompatibleSchema."""
     check_storable("producer", request.name or "")
     _check_properties("producer", request.properties)
     if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:
@@ -159,10 +157,6 @@ def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
 
 
 def _check_subscribe(request: SubscribeRequest) -> None:
-    """Check names, properties, options and schema.
-
-    Raises NotAllowed, ConsumerAssignFailed, IncompatibleSchema.
-    """
     check_storable("consumer", request.consumer_name)
     _check_properties("consumer", request.properties)
     _check_properties("subscription", request.subscription_properties)

@@ -1,4 +1,4 @@
-"""Terminate, unload and delete topics. Acts do that (docs/reference/acts.md), and upkeep for topics without clients."""
+"""Terminate, unload and delete topics."""
 
 from __future__ import annotations
 
@@ -31,32 +31,30 @@ logger = logging.getLogger(__name__)
 
 
 class TopicBusy(NotAllowed):
-    """The topic cannot be deleted: clients are connected, it has subscriptions, or it was used a moment ago."""
+    """The topic cannot be deleted, because it is in use or has subscriptions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFigures:
     """The things that a delete closes and removes."""
 
-    topics: tuple[str, ...]  # full names: the topic itself, or its partitions
-    producers: int  # connected now
+    topics: tuple[str, ...]  # Full names of the topic itself, or of its partitions
+    producers: int
     consumers: int
-    subscriptions: tuple[tuple[str, str], ...]  # (topic, durable subscription)
-    stored_bytes: int  # as last reported
+    subscriptions: tuple[tuple[str, str], ...]  # Pairs of topic and durable subscription
+    stored_bytes: int  # The size that was last reported
 
     @property
     def subscription_count(self) -> int:
-        """Return the number of subscriptions. A subscription on several partitions counts once."""
+        """The number of subscriptions. A subscription on several partitions counts once."""
         return len({name for _, name in self.subscriptions})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A topic to delete."""
-
     topic_id: int
     is_partitioned: bool
-    members: Mapping[int, str]  # id → full name, of the topic itself or its partitions
+    members: Mapping[int, str]  # Id → full name of the topic itself, or of each partition
 
 
 class Endings:
@@ -72,7 +70,7 @@ class Endings:
         flusher: Flusher,
         schemas: Schemas,
     ) -> None:
-        """`token` is that of this process's `Epochs`: a delete uses it to take ownership of topics not in memory."""
+        """`token` is the token of this process's `Epochs`."""
         self._topics = topics
         self._pool = pool
         self._token = token
@@ -81,10 +79,9 @@ class Endings:
         self._schemas = schemas
 
     async def terminate(self, topic: Topic) -> Position:
-        """Terminate a topic, so that it refuses later sends, and return its last position. Safe to repeat.
+        """Terminate a topic, and return its last position. Safe to repeat, but not safe to cancel.
 
-        Sends under way are stored and get their receipts; sends that are still queued fail with TopicTerminated, and
-        producers are closed. Raises TopicFenced, psycopg.Error. Not safe to cancel.
+        Sends under way are stored. Queued sends fail with TopicTerminated. Raises TopicFenced, psycopg.Error.
         """
         if topic.is_terminated:
             return topic.log.ledgers.last_position()
@@ -111,10 +108,9 @@ class Endings:
         return topic.log.ledgers.last_position()
 
     async def unload(self, names: Sequence[TopicName]) -> int:
-        """Remove these topics from memory: send receipts, detach clients, store acks. Return how many were loaded.
+        """Remove these topics from memory, and return how many were loaded.
 
-        Clients reconnect, and the topics are then loaded again. A client that reconnects early waits until the unload
-        ends.
+        Acks are stored. Clients are detached, and wait until the unload ends if they reconnect early.
         """
         async with self._still(names) as topics:
             for topic in topics:
@@ -125,9 +121,9 @@ class Endings:
     async def delete_figures(
         self, name: TopicName, *, force: bool = True, with_subscriptions: bool = False
     ) -> DeleteFigures:
-        """Return the things that `delete` would close and remove. Changes nothing.
+        """Return the things that `delete` would close and remove.
 
-        Raises TopicBusy, TopicNotFound and NotAllowed, as `delete` does.
+        Raises TopicBusy, TopicNotFound, NotAllowed.
         """
         members = (await self._found(name)).members
         if not force:
@@ -145,14 +141,14 @@ class Endings:
         with_subscriptions: bool = False,
         only_if: Callable[[Topic], bool] | None = None,
     ) -> DeleteFigures:
-        """Delete a topic with its partitions, messages and subscriptions: everything except its acts.
+        """Delete a topic with its partitions, messages and subscriptions. Not safe to cancel.
 
-        Raises TopicBusy and changes nothing while clients are connected, or if the topic has subscriptions and
-        `with_subscriptions` is False. With `force` it closes the clients and deletes the subscriptions instead. Also
-        raises TopicBusy if `only_if` returns False for the topic or a partition that is in memory; `only_if` is called
-        while new requests for the topic wait. Raises NotAllowed for the name of a partition. Also raises
-        TopicNotFound, psycopg.Error, and TopicFenced: then the topic is intact, and its clients reconnect. Not safe to
-        cancel.
+        Raises TopicBusy while clients are connected, unless `force` is True. Raises TopicBusy if the topic has
+        subscriptions, unless `force` or `with_subscriptions` is True. Raises TopicBusy if `only_if` returns False for a
+        loaded topic. New requests for the topic wait while `only_if` runs.
+
+        Raises NotAllowed for a partition. Also raises TopicNotFound, TopicFenced, psycopg.Error. After TopicFenced, the
+        topic is intact.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]
@@ -175,7 +171,7 @@ class Endings:
                 lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
                 what=f"deleting {name}",
             )
-            # If the answer was lost, the repeated statement finds nothing, because the first try deleted the topic.
+            # If an answer was lost, the first try may have deleted the topic. The repeated try then finds nothing.
             left = await repeat_until_done(
                 self._pool, lambda c: store.members(c, name.full), what="finding a topic"
             )
@@ -229,19 +225,19 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Yield the named topics that are loaded, with no append in flight. The others cannot be loaded meanwhile."""
+        """Yield the loaded topics, with no append in flight. No named topic can be loaded during the block."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()
             topics = self._loaded(full_names)
             for topic in topics:
-                topic.log.is_paused = True  # pause all at once, then wait for each
+                topic.log.is_paused = True  # Pause all topics before waiting for the first
             for topic in topics:
                 await pauses.enter_async_context(appends_paused(topic.log, self._writer))
             yield topics
 
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-        """Return topic id → owner epoch. Takes ownership of topics that are not in memory, but does not load them."""
+        """Return topic id → owner epoch. Take ownership of topics that are not loaded."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
         others = members.keys() - epochs.keys()
         if others:

@@ -1,4 +1,4 @@
-"""Gates of topics that are being unloaded or deleted: requests for such a topic wait until its gate opens again."""
+"""Gates of topics that are being unloaded or deleted. Requests for a topic wait while its gate is closed."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ __all__ = ["TopicGates"]
 
 
 class TopicGates:
-    """The gates, by the topic's full name. Only one unload or delete at a time closes a topic's gate."""
+    """The closed gates, by the topic's full name."""
 
     def __init__(self) -> None:
         self._closed: dict[str, asyncio.Event] = {}
 
     async def passed(self, name: str) -> None:
-        """Wait until the topic's gate is open. Return at once if nothing has closed it."""
+        """Wait until the topic's gate is open."""
         while (opened := self._closed.get(name)) is not None:
             await opened.wait()
 
     @asynccontextmanager
     async def closed(self, names: Sequence[str]) -> AsyncIterator[None]:
-        """Close the gates of these topics for the block, so that no client can load them.
+        """Close the gates of these topics for the block. Each topic must be in `names` once.
 
-        Waits until all of them are open, and closes all of them at once, so that two calls cannot deadlock. Each topic
-        must be in `names` once.
+        Waits until all gates are open and then closes all at once, so that two calls cannot deadlock.
         """
         while (busy := next((name for name in names if name in self._closed), None)) is not None:
             await self.passed(busy)

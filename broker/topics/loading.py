@@ -40,7 +40,7 @@ __all__ = ["NewTopic", "TopicLoader"]
 
 
 class NewTopic(Protocol):
-    """A function that makes a `Topic` from the log and the other values that were read from PostgreSQL."""
+    """A function that makes a `Topic` from stored values."""
 
     def __call__(
         self,
@@ -78,9 +78,9 @@ class TopicLoader:
         self._settings = settings
 
     async def load(self, name: TopicName, row: store.TopicRow) -> Topic:
-        """Take a topic: advance its epoch, then read its ledgers and cursors. Safe to repeat.
+        """Take ownership of a topic and load it. Safe to repeat.
 
-        Raises BrokerError or psycopg.Error if the topic cannot be loaded, for example because it was deleted meanwhile.
+        Raises BrokerError, psycopg.Error.
         """
         stored = await repeat_until_done(
             self._pool,
@@ -115,7 +115,7 @@ class TopicLoader:
         try:
             await self._fill(topic, row, stored)
         except BaseException:
-            log.close()  # the topic is given up: no timer or report may keep it in memory
+            log.close()  # No timer or report may keep the abandoned topic in memory
             raise
         topic.loaded()
         return topic
@@ -135,7 +135,7 @@ class TopicLoader:
         topic.delayed.load(stored.delayed)
         if topic.policies.deduplication:
             topic.deduplication = await self._deduplication_keeper.load(topic)
-        elif row.has_deduplication:  # the policy was switched off, and the old state is still stored
+        elif row.has_deduplication:  # The policy was switched off, but the old state is still stored
             await self._deduplication_keeper.forget(topic)
 
 
@@ -155,15 +155,13 @@ def _add_subscriptions(topic: Topic, stored: _Stored) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """Everything that is read about a topic under its new epoch."""
-
     owner_epoch: int
     ledgers: list[LedgerInfo]
-    segments: dict[int, int]  # ledger → segment
-    files: dict[int, str]  # offloaded ledger → its file's name
-    left_open: list[LedgerInfo]  # open ledgers before the last one: the answer to a roll was lost
+    segments: dict[int, int]  # Ledger → segment
+    files: dict[int, str]  # Offloaded ledger → name of its file
+    left_open: list[LedgerInfo]  # Open ledgers before the last ledger
     subscriptions: list[cursor_store.SubscriptionRow]
-    delayed: list[tuple[int, Sequence[int]]]  # (ledger, entries) that have a due time
+    delayed: list[tuple[int, Sequence[int]]]  # Pairs of a ledger and its entries that have a due time
     undos: list[act_store.OpenUndo]
     compaction: compaction_store.StoredCompaction | None
 
@@ -173,7 +171,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
     if owner_epoch is None:
         raise ServiceNotReady("the topic was deleted while it was being opened; try again")
     rows = await store.ledgers_of(connection, topic_id)
-    # A roll whose answer was lost leaves a ledger open before the last one; treat that ledger as full.
+    # If the answer to a roll was lost, an earlier ledger is still open. Treat that ledger as full.
     ledgers = [await _ledger_info(connection, each, is_last=each is rows[-1]) for each in rows]
     return _Stored(
         owner_epoch=owner_epoch,
@@ -189,7 +187,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
 
 
 async def _ledger_info(connection: Connection, row: store.LedgerRow, *, is_last: bool) -> LedgerInfo:
-    """Return a ledger for the map in memory. The totals of an open ledger come from its last entry."""
+    """Return a ledger with its totals. The totals of an open ledger come from its last entry."""
     entries, messages, size_bytes = row.entries, row.messages, row.size_bytes
     first_append_ms, last_append_ms = row.first_append_ms, row.last_append_ms
     if not row.sealed and row.segment_id is not None:

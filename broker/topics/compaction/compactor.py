@@ -1,11 +1,9 @@
-"""Compact topics: keep the latest message of each key, for the readers that ask for a compacted topic.
+"""Compact topics: keep the latest message of each key.
 
-A run makes two passes over the messages that the last run kept and the messages published since. The first pass, which
-Spark may run instead of the broker, finds the latest message of each key; the second copies the messages that stay. At
-the end, one statement makes the copies the current generation. Readers see only the current generation, so they do not
-notice a run that stops before its end. The log itself does not change.
-
-A run reads in small pieces at a limited rate and decodes in a thread. Only one run is active at a time.
+A run makes two passes over the messages that the last run kept and the messages published since. The first pass finds
+the latest message of each key. Spark may run the first pass instead of the broker. The second pass copies the messages
+that stay. At the end, one statement makes the copies the current generation. Readers see only the current generation,
+so they do not notice an unfinished run. The log itself does not change.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ _MEASURED_BYTES: Final = 16 * 1024 * 1024
 
 
 class CompactionBusy(BrokerError):
-    """The topic is being compacted already, or it was emptied or its compaction deleted during the run."""
+    """The topic is being compacted already, or its compacted messages were deleted during the run."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -57,17 +55,17 @@ class CompactionBusy(BrokerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The messages that a compaction would keep and remove, counted over the entries that were read."""
+    """The messages that a compaction would keep and remove, among the entries read."""
 
     kept: Kept
     removed_messages: int
     removed_bytes: int
-    entries: int  # number of entries read
-    is_complete: bool  # whether all entries were read
+    entries: int
+    is_complete: bool  # Whether all entries were read
 
 
 async def _no_report(percent: int) -> None:
-    """Report nothing."""
+    pass
 
 
 class _Rules(TypedDict):
@@ -91,10 +89,7 @@ class Compactor:
         return topic.log.ledgers.total_bytes - horizon.size_bytes
 
     async def measure(self, topic: Topic) -> Measured:
-        """Count the messages that `compact` would keep and remove among the first entries, up to a limit.
-
-        Changes nothing.
-        """
+        """Count the messages that `compact` would keep and remove among the first entries, up to a limit."""
         through = topic.log.ledgers.last_position()
         passes = self._passes()
         seen_pieces = seen_entries = seen_bytes = 0
@@ -125,12 +120,10 @@ class Compactor:
     async def compact(
         self, topic: Topic, *, report: Report = _no_report, survey: Survey | None = None
     ) -> CompactionResult:
-        """Compact a topic up to its last entry, or up to the end of `survey`, the result of a first pass in Spark.
+        """Compact a topic. A `survey` is the result of a first pass in Spark. Waits for the runs of other topics.
 
-        Waits until the runs of other topics are over.
-
-        Raises CompactionBusy if this topic is being compacted, or if it is emptied or its compaction deleted meanwhile,
-        NotAllowed if the topic has too many keys or the survey does not fit, other BrokerErrors, and psycopg.Error.
+        Raises CompactionBusy, NotAllowed if the topic has too many keys or the survey does not fit, other BrokerErrors,
+        and psycopg.Error.
         """
         if topic.compacted.is_running:
             raise CompactionBusy(f"{topic.name} is being compacted already")
@@ -144,7 +137,7 @@ class Compactor:
     async def _compact(self, topic: Topic, report: Report, survey: Survey | None) -> CompactionResult:
         total, stored = topic.log.ledgers.total_messages, topic.compacted.stored
         if survey is None and stored is not None and stored.generation and stored.horizon.messages == total:
-            await self._sweep_quietly(topic)  # the last run may have stopped before its sweep
+            await self._sweep_quietly(topic)  # The last run may have stopped before its sweep
             return CompactionResult(kept=stored.kept, removed_messages=0, duration_ms=0)
         async with topic.compacted.changing:
             horizon = _end_of(topic) if survey is None else await self._surveyed(topic, survey)
@@ -159,9 +152,8 @@ class Compactor:
         return result
 
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
-        """Return the end of a survey. Raises NotAllowed if the topic was compacted, trimmed or emptied since."""
         stored = topic.compacted.stored
-        if stored is None or not stored.generation:  # there are no copies: Spark must have read the whole log
+        if stored is None or not stored.generation:  # No copies exist, so Spark must have read the whole log
             is_next = not survey.generation
         else:
             is_next = (survey.generation, survey.begin) == (stored.generation, stored.horizon.position)
@@ -172,7 +164,7 @@ class Compactor:
         return await _totals(topic, survey.horizon)
 
     async def _begin(self, topic: Topic) -> int:
-        """Store that a run begins. Once a topic's first run has begun, only compacted entries are trimmed."""
+        """Store that a run begins. After a topic's first run has begun, only compacted entries are trimmed."""
         view = topic.compacted
         known, first = view.stored, _before_log(topic)
         if known is None:
@@ -244,15 +236,14 @@ class Compactor:
         fail = partial(store.fail, attempt=attempt, error=error, failures=failures, retry_ms=retry_ms)
         try:
             await _write(topic, fail, what="ending a compaction")
-        except (BrokerError, psycopg.Error) as fault:  # the next load of the topic ends the run
+        except (BrokerError, psycopg.Error) as fault:  # The next load of the topic ends the run
             logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
 
     async def empty(self, topic: Topic, through: Position) -> None:
-        """Delete all compacted messages, because the topic is truncated up to `through`. Safe to repeat.
+        """Delete all compacted messages of a topic that is truncated up to `through`. Safe to repeat.
 
-        The horizon, the last compacted entry, moves to `through`. If the horizon is beyond `through` already, all
-        copies stay, because some may be of messages after `through`. Raises TopicFenced, PersistenceFailed,
-        psycopg.Error.
+        If a later entry is already compacted, all copies stay, because some may be of messages after `through`.
+        Raises TopicFenced, PersistenceFailed, psycopg.Error.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored
@@ -270,9 +261,8 @@ class Compactor:
             await self._sweep_quietly(topic)
 
     async def forget(self, topic: Topic) -> None:
-        """Delete the compacted messages of a topic.
+        """Delete a topic's compaction. Readers then get the log. Safe to repeat.
 
-        Readers then get the log, and entries that are not compacted yet may be trimmed like any others. Safe to repeat.
         Raises TopicFenced, psycopg.Error.
         """
         async with topic.compacted.changing:
@@ -285,11 +275,10 @@ class Compactor:
     async def _sweep_quietly(self, topic: Topic) -> None:
         try:
             await self._sweep(topic)
-        except (BrokerError, psycopg.Error) as error:  # the next run deletes the entries
+        except (BrokerError, psycopg.Error) as error:  # The next run deletes the entries
             logger.warning("%s: old compacted entries stay for now: %s", topic.name, first_line(error))
 
     async def _sweep(self, topic: Topic) -> None:
-        """Delete the entries of every generation except the current one."""
         stored = topic.compacted.stored
         generation = 0 if stored is None else stored.generation
         sweep = partial(store.sweep, generation=generation, limit=_SWEEP_ENTRIES)
@@ -315,7 +304,6 @@ class Compactor:
 
 
 async def _totals(topic: Topic, through: Position) -> Horizon:
-    """Return `through` with the topic's totals up to it."""
     index = topic.log.index
     while (totals := index.through(through)) is None:
         await topic.reader.load_index(index.unknown(through))
@@ -323,7 +311,6 @@ async def _totals(topic: Topic, through: Position) -> Horizon:
 
 
 def _end_of(topic: Topic) -> Horizon:
-    """Return the last stored entry, with the topic's totals."""
     ledgers = topic.log.ledgers
     return Horizon(
         position=ledgers.last_position(),
@@ -333,7 +320,6 @@ def _end_of(topic: Topic) -> Horizon:
 
 
 def _before_log(topic: Topic) -> Horizon:
-    """Return the place before the first stored entry."""
     first = next(iter(topic.log.ledgers))
     return Horizon(
         position=Position(first.ledger_id, -1),
@@ -343,8 +329,6 @@ def _before_log(topic: Topic) -> Horizon:
 
 
 async def _write(topic: Topic, call: Callable[..., Awaitable[T | None]], *, what: str) -> T:
-    """Run a write guarded by the topic's epoch. Raises TopicFenced, psycopg.Error."""
-
     async def guarded(connection: Connection, owner_epoch: int) -> T | None:
         return await call(connection, topic_id=topic.topic_id, owner_epoch=owner_epoch)
 

@@ -14,11 +14,11 @@ __all__ = ["Pace", "Report"]
 _REPORT_S: Final = 1.0
 
 Report = Callable[[int], Awaitable[None]]
-"""A function that receives how much of a run's input has been read, in percent."""
+"""A function that receives the percentage of a run's input that has been read."""
 
 
 class Pace:
-    """The pace of one run, which reads about `total_bytes` in all."""
+    """The pace of one run."""
 
     def __init__(self, bytes_per_s: int, total_bytes: int, report: Report) -> None:
         self._bytes_per_s = bytes_per_s
@@ -29,7 +29,7 @@ class Pace:
         self._began_s = self._reported_s = self._loop.time()
 
     async def read(self, piece: Sequence[StoredEntry]) -> None:
-        """Count this piece, wait until more may be read, and report the progress at most once a second."""
+        """Count a piece, wait until more may be read, and report the progress."""
         self.read_bytes += sum(len(entry.data) for entry in piece)
         ahead_s = self.read_bytes / self._bytes_per_s - (self._loop.time() - self._began_s)
         await asyncio.sleep(max(0.0, ahead_s))

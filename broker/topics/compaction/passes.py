@@ -1,4 +1,4 @@
-"""The two passes of a compaction. They read the messages that the last compaction kept and the messages since then."""
+"""The two passes of a compaction over a topic's messages."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ class Stayed(NamedTuple):
 
 
 class Passes:
-    """Runs both passes, with all keys in memory. Call `see` for every piece, then `stays` for every piece.
-
-    A thread decodes the pieces.
-    """
+    """Runs both passes, with all keys in memory. Call `see` for every piece, then `stays` for every piece."""
 
     def __init__(self, *, retain_keyless: bool, max_message_bytes: int) -> None:
         self._latest = LatestByKey(retain_keyless=retain_keyless)
@@ -51,7 +48,7 @@ class Passes:
         await asyncio.to_thread(self._see, piece)
 
     async def stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        """Process a piece in the second pass: return its entries that stay in the compacted topic."""
+        """Process a piece in the second pass, and return the entries that stay."""
         return await asyncio.to_thread(self._stays, piece)
 
     def _see(self, piece: Sequence[StoredEntry]) -> None:
@@ -73,7 +70,7 @@ def stayed(
     *,
     max_message_bytes: int,
 ) -> Stayed:
-    """Return the entries of a piece that stay. `decoded` has the facts that compaction needs about each entry."""
+    """Return the entries of a piece that stay."""
     entries: list[StoredEntry] = []
     messages = removed = 0
     for entry, facts in zip(piece, decoded, strict=True):
@@ -93,14 +90,14 @@ def stayed(
 
 
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:
-    """Yield in pieces the entries that the last compaction kept, then the log's later entries, up to `through`.
+    """Yield the entries that the last compaction kept, then the log's later entries up to `through`.
 
     Raises TopicFenced if the topic is closed, and the errors of the reads.
     """
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:
-        # If the topic is deleted, its copies are gone, and no page reaches the horizon: this check ends the loop.
+        # A deleted topic has no copies, so no page reaches the horizon. Only this check ends the loop.
         _require_open(topic)
         page = await view.read(position)
         position = page.end

@@ -1,7 +1,4 @@
-"""The second pass of a compaction whose first pass, the survey, ran in Spark.
-
-This pass has only the keys of one piece in memory.
-"""
+"""The second pass of a compaction whose first pass, the survey, ran in Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ __all__ = ["SurveyedPass"]
 
 
 class SurveyedPass:
-    """Asks PostgreSQL for the latest message of each key in a piece."""
+    """Runs the second pass, with only the keys of a piece in memory."""
 
     def __init__(
         self, survey: Survey, pool: ConnectionPool, *, retain_keyless: bool, max_message_bytes: int
@@ -72,7 +69,7 @@ class SurveyedPass:
                 if of_key is None:
                     self._require_earlier(entry.position)
                     if entry.chunk_uuid is not None:
-                        latest.see(entry)  # sets the key's latest message only if this is the last chunk
+                        latest.see(entry)  # Only the last chunk sets the key's latest message
                     else:
                         latest.know(message.key, entry.position, index)
                 elif not of_key.is_deleted:
@@ -80,7 +77,7 @@ class SurveyedPass:
         return stayed(piece, decoded, latest, max_message_bytes=self._max_message_bytes)
 
     def _require_earlier(self, position: Position) -> None:
-        """Check that a message whose key is not in the survey was kept by an earlier compaction. Raises NotAllowed."""
+        """Raise NotAllowed if Spark missed a message that no earlier compaction has kept."""
         if position > self._survey.begin:
             raise NotAllowed(
                 f"Spark has not seen the key of the message at {position}, so nothing is compacted: run the job again"
@@ -88,6 +85,6 @@ class SurveyedPass:
 
 
 def _hashed(key: Key) -> bytes:
-    """Return the hash that Spark computes. A binary key is hashed with a prefix byte that no UTF-8 text begins with."""
+    """Return the hash that Spark computes. Binary keys get a prefix byte that no UTF-8 text begins with."""
     data = key.encode() if isinstance(key, str) else b"\xff" + key
     return hashlib.md5(data, usedforsecurity=False).digest()

@@ -1,8 +1,7 @@
 """The lists of topics that clients watch, one for each namespace.
 
-PostgreSQL notifies the broker of each namespace in which topics were created or deleted, whichever process did it. The
-list of a watched namespace is then read again and compared, so that a repeated notification does no harm. If
-notifications may have been lost, all watched lists are read again.
+PostgreSQL notifies the broker when topics were created or deleted in a namespace. The broker then reads the list of the
+namespace again and compares, so a repeated notification does no harm.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ __all__ = ["TopicListWatch", "TopicLists", "matching"]
 
 logger = logging.getLogger(__name__)
 
-_PAUSE_S: Final = 0.1  # between two reads of a list, so that a burst of new topics costs few reads
-_RETRY_S: Final = 5.0  # after a read that failed
-_SLICE_S: Final = 0.001  # after this long, work on long lists lets the event loop do other work
+_PAUSE_S: Final = 0.1  # The pause makes a burst of new topics cost few reads
+_RETRY_S: Final = 5.0
+_SLICE_S: Final = 0.001
 
 OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
 """A function that receives the names that were added and the names that were removed."""
@@ -33,7 +32,7 @@ OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Matched:
-    """The topics of one namespace that a pattern chooses. All watches of the namespace with this pattern share it."""
+    """The topics of one namespace that a pattern chooses. All watches with this pattern share one object."""
 
     pattern: TopicPattern
     names: frozenset[str]
@@ -42,19 +41,17 @@ class _Matched:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Namespace:
-    """A namespace that clients watch."""
-
     name: str
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # held to read and compare the list
-    names: frozenset[str] | None = None  # None: not read yet
-    matched: dict[str, _Matched] = field(default_factory=dict)  # by the pattern's text
-    opening: int = 0  # watches that are not open yet
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # Guards reading and comparing the list
+    names: frozenset[str] | None = None
+    matched: dict[str, _Matched] = field(default_factory=dict)  # Keys are the texts of the patterns
+    opening: int = 0  # Watches that are not open yet
     is_stale: bool = False
     is_refreshing: bool = False
 
 
 class TopicListWatch:
-    """One watch of a client. `detach` ends it."""
+    """One watch of a client."""
 
     def __init__(self, matched: _Matched, on_change: OnChange, on_end: Callable[[], None]) -> None:
         self._matched = matched
@@ -95,10 +92,9 @@ class TopicLists:
         self._namespaces: dict[str, _Namespace] = {}
 
     async def watch(self, namespace: str, pattern: TopicPattern, on_change: OnChange) -> TopicListWatch:
-        """Watch those topics of a namespace that a pattern chooses. The namespace need not exist.
+        """Watch the topics of a namespace that a pattern chooses. The namespace need not exist.
 
-        After this call returns, `on_change` gets the changes that each new read of the list finds. Raises
-        InvalidTopicName if `namespace` does not look like `tenant/namespace`, and the errors of `read`.
+        Raises InvalidTopicName, and the errors of `read`.
         """
         parse_namespace(namespace)
         place = self._namespaces.setdefault(namespace, _Namespace(name=namespace))
@@ -117,7 +113,7 @@ class TopicLists:
             self._forget_unused(place)
 
     def changed(self, namespace: str) -> None:
-        """Start to read the list again, if a client watches it. Returns at once."""
+        """Start to read a namespace's list again, if a client watches the list. Returns at once."""
         place = self._namespaces.get(namespace)
         if place is None:
             return
@@ -127,7 +123,7 @@ class TopicLists:
             self._tasks.keep(asyncio.create_task(self._refresh(place), name=f"topics of {namespace}"))
 
     def all_changed(self) -> None:
-        """Start to read every watched list again, because notifications may have been lost. Returns at once."""
+        """Start to read every watched list again, because notifications may have been lost."""
         for namespace in list(self._namespaces):
             self.changed(namespace)
 
@@ -140,7 +136,7 @@ class TopicLists:
                     async with place.lock:
                         await self._compare(place)
                 except Exception:
-                    place.is_stale, pause_s = True, _RETRY_S  # there may be no further notification
+                    place.is_stale, pause_s = True, _RETRY_S  # No further notification may come
                     logger.exception(
                         "listing topics for clients that watch them failed; next try in %.0f s: namespace %s",
                         pause_s,
@@ -161,7 +157,7 @@ class TopicLists:
             if added or removed:
                 for watch in list(matched.watches):
                     watch.changed(added, removed)
-                    await slices.pause()  # a watcher's update takes milliseconds if its list is long
+                    await slices.pause()  # The update of a long list takes milliseconds
             await slices.pause()
         place.names = now
 
@@ -179,21 +175,20 @@ class TopicLists:
 
 
 class _Slices:
-    """Slices of long work. The event loop may do other work between two of them."""
+    """Slices of long work. The event loop may do other work between two slices."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._until_s = self._loop.time() + _SLICE_S
 
     async def pause(self) -> None:
-        """Let the event loop do other work if the slice is over."""
         if self._loop.time() > self._until_s:
             await asyncio.sleep(0)
             self._until_s = self._loop.time() + _SLICE_S
 
 
 async def matching(pattern: TopicPattern, names: Iterable[str]) -> list[str]:
-    """Return the names that a pattern chooses. Let the event loop do other work after each slice of names."""
+    """Return the names that a pattern chooses."""
     slices, chosen = _Slices(), []
     for name in names:
         if pattern.matches(name):

@@ -1,7 +1,6 @@
-"""A subscription of a non-persistent topic. It has the same dispatchers as a stored subscription, but no cursor.
+"""A subscription of a non-persistent topic, which has no cursor.
 
-A message counts as acked when it is sent, so nothing is pending or redelivered. A message that no consumer can receive
-now is dropped.
+A message counts as acked when it is sent. A message that no consumer can receive now is dropped.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _BATCHES_REMEMBERED = 1000
 
 
 class PassingTopic(Protocol):
-    """The part of a non-persistent topic that its subscriptions use."""
+    """The members of a topic that its subscriptions use."""
 
     @property
     def name(self) -> TopicName: ...
@@ -60,7 +59,7 @@ class NonPersistentSubscription:
         clock: Clock,
         next_key: Callable[[], int],
     ) -> None:
-        """`dispatcher` is of type `type_` and has no consumers. `next_key` numbers the consumers of this process."""
+        """`dispatcher` is of type `type_` and has no consumers."""
         self.topic = topic
         self.name = name
         self.type = type_
@@ -71,7 +70,7 @@ class NonPersistentSubscription:
         self._dispatcher = dispatcher
         self._clock = clock
         self._next_key = next_key
-        self._batches: dict[Position, int] = {}  # number of messages in each of the last batches sent
+        self._batches: dict[Position, int] = {}  # Message counts of the last batches sent
         self.rates_changed()
 
     @property
@@ -81,7 +80,7 @@ class NonPersistentSubscription:
 
     @property
     def backlog_entries(self) -> int:
-        """0: no message waits here."""
+        """Always 0, because no message waits."""
         return 0
 
     # -- attach and detach ---------------------------------------------------------------------------------------
@@ -89,11 +88,7 @@ class NonPersistentSubscription:
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Add a consumer.
-
-        Raises ConsumerBusy if there is no room, SubscriptionBusy if the other consumers have another type, and
-        ConsumerAssignFailed if it cannot have its hash ranges.
-        """
+        """Attach a consumer. Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed."""
         if request.type is self.type is SubscriptionType.EXCLUSIVE:
             for other in list(self.consumers.values()):
                 if not await other.sink.is_alive():
@@ -126,21 +121,18 @@ class NonPersistentSubscription:
         )
         self.consumers[consumer.key] = consumer
         if self.type is SubscriptionType.FAILOVER:
-            # Switch after the answer to SUBSCRIBE has been written. A newly chosen consumer gets nothing before that.
+            # Switch after the answer to SUBSCRIBE has been written.
             asyncio.get_running_loop().call_soon(self._switch, consumer)
         return consumer
 
     def _switch(self, joined: Consumer | None) -> None:
-        """Switch the active consumer if the dispatcher chose another, and tell every consumer.
-
-        If there is no switch, tell only `joined`. A switch needs no delay, because no message can be delivered twice.
-        """
+        """Switch the active consumer at once, because no message can be delivered twice."""
         told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
         for consumer in list(told):
             consumer.tell_active(consumer.dispatch is self._dispatcher.active)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer that is gone."""
+        """Remove a consumer."""
         if self.consumers.pop(consumer.key, None) is not None:
             self._dispatcher.detach(consumer.dispatch)
             self._switch(None)
@@ -156,7 +148,7 @@ class NonPersistentSubscription:
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def deliver(self, entries: Sequence[StoredEntry], now_ms: int) -> None:
-        """Send these entries to consumers that can receive them now, and drop the rest."""
+        """Send entries to consumers that can receive them now, and drop the rest."""
         at = 0
         while at < len(entries):
             most = len(entries) if self.dispatch_limit is None else self._allowed(now_ms)
@@ -168,7 +160,7 @@ class NonPersistentSubscription:
             wanted = whole_entries(some, self.type)
             assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
             for assignment in assignments:
-                # No entry is pending here, so tell the dispatcher that these are acked.
+                # No entry stays pending, so tell the dispatcher that these entries are acked.
                 for each in assignment.entries:
                     self._dispatcher.acked(each.position, each.messages_remaining, True, assignment.consumer)
                 consumer = self.consumers.get(assignment.consumer.key)
@@ -196,7 +188,7 @@ class NonPersistentSubscription:
         consumer.deliver(deliveries, now_ms)
 
     def rates_changed(self) -> None:
-        """Apply the topic's new dispatch rates. Messages above them are dropped."""
+        """Apply the topic's new dispatch rates. Messages above the rates are dropped."""
         self.dispatch_limit = DispatchLimit.of(
             self.topic.policies,
             self.topic.dispatch_rate,
@@ -207,12 +199,12 @@ class NonPersistentSubscription:
     # -- requests of consumers -----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
+        """Add permits from a client. Raises InvalidFlow if `permits` is below 1."""
         self._dispatcher.flow(consumer.dispatch, permits)
         consumer.flowed(self._clock.now_ms())
 
     def pump(self) -> None:
-        """Do nothing: no message waits here."""
+        """Do nothing, because no message waits."""
 
     def ack(
         self,
@@ -224,10 +216,10 @@ class NonPersistentSubscription:
         validation_error: str | None,
         returns_permits: bool,
     ) -> None:
-        """Call `on_durable` at once, because there is nothing to store.
+        """Call `on_durable` at once, because nothing is stored.
 
-        `returns_permits`: the client discarded these entries and granted one permit for each. A batch cost one permit
-        for each of its messages, so grant the missing permits here.
+        With `returns_permits`, the client discarded the entries and granted one permit for each entry. A batch cost one
+        permit for each message, so grant the missing permits.
         """
         if returns_permits:
             for each in acks:
@@ -238,53 +230,53 @@ class NonPersistentSubscription:
             on_durable(None)
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
-        """Do nothing: no message can be delivered again."""
+        """Do nothing, because no message can be delivered again."""
 
     def redeliver_at(self, consumer: Consumer, positions: Sequence[Position], due_ms: int) -> None:
-        """Do nothing: no message can be delivered again."""
+        """Do nothing, because no message can be delivered again."""
 
     def redelivery_count(self, position: Position) -> int:
-        """Return 0: no message is redelivered."""
+        """Return 0, because no message is redelivered."""
         return 0
 
     def has_ledger(self, ledger_id: int) -> bool:
-        """Return False: no message is stored."""
+        """Return False, because no message is stored."""
         return False
 
     def has_pending(self, consumer: Consumer, position: Position) -> bool:
-        """Return False: a sent message counts as acked."""
+        """Return False, because a sent message counts as acked."""
         return False
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Raise NotAllowed: nothing is stored."""
+        """Raise NotAllowed, because nothing is stored."""
         raise NotAllowed(f"{self.topic.name} keeps no messages")
 
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that does nothing: there is nothing to ack."""
+        """Return a function that does nothing."""
         return lambda acks: None
 
     def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
-        """Do nothing: only stored messages have a delivery story."""
+        """Do nothing, because only stored messages have a delivery story."""
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Raise NotAllowed: nothing is stored."""
+        """Raise NotAllowed, because nothing is stored."""
         raise self._nowhere_to_seek()
 
     async def seek_time(self, consumer: Consumer, time_ms: int) -> None:
-        """Raise NotAllowed: nothing is stored."""
+        """Raise NotAllowed, because nothing is stored."""
         raise self._nowhere_to_seek()
 
     def _nowhere_to_seek(self) -> NotAllowed:
         return NotAllowed(f"{self.topic.name} keeps no messages, so there is nowhere to seek to")
 
     async def last_message(self, consumer: Consumer) -> LastMessage:
-        """Return an answer that says there is no message."""
+        """Return the answer that no message exists."""
         return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=EARLIEST)
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
         """Close all consumers, which ends the subscription.
 
-        Raises MetadataInvalid while other consumers are attached, unless `force` is set.
+        Raises MetadataInvalid if other consumers are attached and `force` is False.
         """
         if len(self.consumers) > 1 and not force:
             raise MetadataInvalid(

@@ -1,8 +1,4 @@
-"""A topic that stores nothing: it delivers a message only to consumers that are connected and have permits now.
-
-The sends of one turn of the event loop are delivered together, so that a burst takes few writes; the receipts follow at
-once. No message can be redelivered.
-"""
+"""A topic that stores nothing. A message goes only to consumers that are connected and have permits now."""
 
 from __future__ import annotations
 
@@ -37,13 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# The first ledger id for message ids of non-persistent topics. The ids of stored ledgers are smaller. Each topic gets
-# an id of its own, because the cache of the JSON WebSockets finds an entry by its ledger id and entry id.
+# The ledger ids of non-persistent topics begin here. The ids of stored ledgers are smaller. Each topic needs its own
+# ledger id, because the cache of the JSON WebSockets finds an entry by ledger id and entry id.
 _FIRST_LEDGER: Final = 1 << 62
 
 
 class NonPersistentTopic:
-    """A topic that exists while clients are connected; it calls `on_empty` when the last client has left."""
+    """A topic that exists while clients are connected. The topic calls `on_empty` after the last client has left."""
 
     def __init__(
         self,
@@ -82,17 +78,17 @@ class NonPersistentTopic:
         )
         self.producers = self.access.producers
         self._on_empty = on_empty
-        self._attaching = 0  # clients that are being attached
+        self._attaching = 0  # Clients that are being attached
         self._ledger_id = _FIRST_LEDGER + next_key()
         self._next_entry_id = 0
         self._queue: list[tuple[Producer, SendRequest]] = []
         self.policies_changed()
 
     async def _keep_epoch(self, epoch: int) -> None:
-        """Store nothing: the epoch is in memory only, and is forgotten with the topic."""
+        pass
 
     async def _learn_nothing(self, producer: Producer) -> None:
-        """Do nothing: a topic that stores nothing does not deduplicate."""
+        pass
 
     # -- producers -----------------------------------------------------------------------------------------------
 
@@ -129,15 +125,15 @@ class NonPersistentTopic:
         return producer
 
     def remove_producer(self, producer: Producer) -> None:
-        """Remove a producer that is gone."""
+        """Remove a producer."""
         self.access.remove(producer)
         self._leave_if_empty()
 
     def producer_refused(self) -> None:
-        """Do nothing: the console does not show the topic."""
+        """Do nothing, because the console does not show the topic."""
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry. The entries of one turn of the event loop are delivered together, right after that turn."""
+        """Queue an entry. The entries of one turn of the event loop are delivered together."""
         if self.publish_limit is not None:
             self.publish_limit.sent(producer, request)
         if not self._queue:
@@ -187,7 +183,7 @@ class NonPersistentTopic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer, which gets the messages that arrive after that.
+        """Attach a consumer.
 
         Raises ServiceNotReady, IncompatibleSchema, and the errors of `NonPersistentSubscription.attach`.
         """
@@ -202,8 +198,7 @@ class NonPersistentTopic:
                 subscription = self._new_subscription(request)
             consumer = await subscription.attach(request, identity, sink)
             if self.subscriptions.setdefault(request.subscription, subscription) is not subscription:
-                # While this call waited for another consumer to answer a ping, that consumer left, and a third one
-                # subscribed.
+                # Another client began the subscription anew while this call waited for an answer to a ping.
                 consumer.detach()
                 raise ServiceNotReady(
                     f"subscription {request.subscription} has just begun anew; subscribe again"
@@ -227,7 +222,7 @@ class NonPersistentTopic:
         return sum(len(each.consumers) for each in self.subscriptions.values())
 
     def forget_subscription(self, subscription: NonPersistentSubscription) -> None:
-        """Forget a subscription whose last consumer left: it has no messages that another consumer could get."""
+        """Forget a subscription whose last consumer left."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
         self._leave_if_empty()
@@ -235,7 +230,7 @@ class NonPersistentTopic:
     # -- policies and the end ------------------------------------------------------------------------------------
 
     def set_policies(self, policies: Policies) -> None:
-        """Apply the new policies after an operator changed a policy document."""
+        """Apply the new policies."""
         if policies != self.policies:
             self.policies = policies
             self.policies_changed()
@@ -254,7 +249,7 @@ class NonPersistentTopic:
             subscription.rates_changed()
 
     def close(self, error: BrokerError | None) -> None:
-        """Close the topic and its clients, because the broker stops."""
+        """Close the topic and its clients."""
         self.is_open = False
         if self.publish_limit is not None:
             self.publish_limit.release()
