@@ -123,7 +123,7 @@ class Consumer(Member):
         return self.request.type
 
     def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
-        """Return the consumer's statistics. Bytes per second are estimated from the average size of its messages."""
+        """Return the statistics of the consumer. Bytes per second are estimated from the average message size."""
         out_per_s, acked_per_s, redelivered_per_s = rates.consumer_per_s(self)
         average_bytes = self.bytes_out / self.messages_out if self.messages_out else 0.0
         return ConsumerStatistics(
@@ -272,7 +272,7 @@ class Consumer(Member):
         await self._subscription.unsubscribe(self, force=force)
 
     def writable_again(self) -> None:
-        """Resume sending, because the connection is writable again."""
+        """Resume sending to the writable connection."""
         if self.is_open:
             self.dispatch.writable = True
             self._subscription.pump()
@@ -282,7 +282,7 @@ class Consumer(Member):
         self.dispatch.writable = False
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Detach the consumer. Its unacked messages go to other consumers. Safe to repeat."""
+        """Detach the consumer. Its unacked messages are delivered again. Safe to repeat."""
         if self.is_open:
             self.is_open = False
             self.departure = cause

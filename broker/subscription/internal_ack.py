@@ -1,4 +1,4 @@
-"""Acknowledge messages for the broker itself, for example messages that it redrives."""
+"""Acknowledge messages for the broker itself."""
 
 from __future__ import annotations
 

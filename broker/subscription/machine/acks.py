@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 __all__ = ["AckCommand", "Acks"]
 
-_WARNING: Final = 30  # logging.WARNING
+_WARNING: Final = 30
 _LATE: Final[Effects] = (Wish.APPLY_LATE_ACKS,)
 _CHANGED, _SEND = ACKED_BY_READER
 
 
 class AckCommand(NamedTuple):
-    """One ack command. It is a named tuple because every ack creates one."""
+    """One ack command. A named tuple is fast to create."""
 
     member: Member
     acks: Sequence[AckRequest]
@@ -57,7 +57,7 @@ class Acks:
         self._state = state
         self._ledgers = ledgers
         self._batch_index_acks = batch_index_acks
-        # The first ack waits for counts. The list saves memory: an empty deque would take 0.7 KiB.
+        # This is not a deque, because an empty deque takes 0.7 KiB.
         self._late: list[AckCommand] = []
         self._put_off: list[AckCommand] = []  # Commands that wait for the end of a move
 
@@ -132,7 +132,7 @@ class Acks:
         before = cursor.mark_delete
         for position, remaining in acks:
             if remaining and not self._batch_index_acks and self._ledgers.contains(position):
-                # A cumulative ack inside a batch acks up to the entry before. Any other partial ack does nothing.
+                # A cumulative ack inside a batch acks up to the previous entry. Any other partial ack does nothing.
                 if not cumulative:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None

@@ -1,7 +1,7 @@
 """Everything that a subscription's machine can ask its runner to do.
 
-An effect names a consumer by its key, because the consumer may have left before the effect is carried out. Effects are
-named tuples because dataclasses take longer to create.
+An effect names a consumer by its key, because the consumer may have left before the effect is carried out. Effects with
+data are named tuples because dataclasses take longer to create.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class KeepBack(NamedTuple):
 class Say(NamedTuple):
     """Log a line that begins with the names of the topic and subscription."""
 
-    level: int  # Level of Python's logging
+    level: int
     text: str
     values: tuple[object, ...] = ()
     error: BaseException | None = None

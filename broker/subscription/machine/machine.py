@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SubscriptionMachine"]
 
-_WARNING: Final = 30  # logging.WARNING
+_WARNING: Final = 30
 
 
 class SubscriptionMachine:
@@ -91,7 +91,7 @@ class SubscriptionMachine:
         return effects
 
     def gone(self, member: Member, now_ms: int) -> Effects:
-        """Remove a consumer. Other consumers get its pending entries. Safe to repeat."""
+        """Remove a consumer. Its pending entries are delivered again. Safe to repeat."""
         state = self.state
         if state.members.pop(member.key, None) is None:
             return ()
@@ -110,7 +110,7 @@ class SubscriptionMachine:
         return effects
 
     def served(self) -> list[int]:
-        """Return the keys of the consumers that a reset closes. On Failover, a reset closes only the active one."""
+        """Return the keys of the consumers that a reset closes. On Failover, only the active consumer is closed."""
         active = self.state.dispatcher.active
         return [key for key, each in self.state.members.items() if active is None or each.dispatch is active]
 
@@ -190,7 +190,7 @@ class SubscriptionMachine:
         state = self.state
         state.dispatcher.moved(state.cursor.mark_delete)
         state.story.moved(state.cursor.mark_delete)
-        state.gap = ""  # If the cursor has not passed the gap, the next read finds it again
+        state.gap = ""  # If the cursor has not passed the gap, the next read finds the gap again
         start = state.read_start()
         # A skip keeps consumers, and their pending entries must not be read again. A reset keeps only Failover's
         # standby consumers, which have nothing pending.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Redelivery"]
 
-_INFO: Final = 20  # logging.INFO
+_INFO: Final = 20
 _AGAIN: Final[Effects] = (Wish.CHANGED, Wish.SEND)
 
 
@@ -61,7 +61,7 @@ class Redelivery:
     def record_return(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> None:
-        """Record in the delivery story which entries are about to be taken back. None means all."""
+        """Record in the delivery story which entries are about to be taken back. None means all entries."""
         state = self._state
         if not state.story.is_on:
             return
@@ -159,7 +159,7 @@ class Redelivery:
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell a new consumer whether it is active. A planned switch tells it later."""
+        """On Failover, tell a new consumer whether it is active. A planned switch tells the consumer later."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
@@ -167,7 +167,7 @@ class Redelivery:
         return self.watch_switch(now_ms)
 
     def _overdue(self, now_ms: int, effects: list[Effect]) -> int:
-        """Add to `effects`, and return the number of overdue deliveries."""
+        """Return the number of overdue deliveries."""
         state = self._state
         due = {
             each.position: each
@@ -191,7 +191,7 @@ class Redelivery:
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Add to `effects`. Return the number of due entries, plus 1 if the whole subscription waited."""
+        """Return the number of due entries, plus 1 if the whole subscription waited."""
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:

@@ -1,7 +1,7 @@
 """Sort out entries that were read but must not be sent.
 
-The broker acks and counts an entry that no consumer may get. The entry spends no permit. A read is screened only if
-filters are configured or one of its entries has one of SCREENED_FLAGS.
+The broker acks and counts an entry that no consumer may get. A read is screened only if filters are configured or one
+of its entries has one of SCREENED_FLAGS.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STORY_EVENTS: Final = {
     Discard.MARKER: StoryEvent.MARKER,
     Discard.FILTER: StoryEvent.FILTERED,
 }
-_ERROR: Final = 40  # logging.ERROR
+_ERROR: Final = 40
 
 
 class _Early(Enum):
@@ -78,7 +78,7 @@ class Screening:
     def screen(
         self, found: Sequence[StoredEntry], plan: ReadPlan, now_ms: int
     ) -> tuple[list[StoredEntry] | None, Effects]:
-        """Return the entries to send, and effects. None means that the entries must be read again later."""
+        """Return the entries to send, and effects. None means that the entries must be read again after the effects."""
         effects: list[Effect] = []
         kept: list[StoredEntry] = []
         discarded: list[tuple[StoredEntry, Discard]] = []

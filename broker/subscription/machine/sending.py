@@ -72,14 +72,14 @@ class Sending:
         self._state = state
         self._screening = screening
         self._compacted = compacted
-        self._page: CompactedPage | None = None  # Not completely sent yet
+        self._page: CompactedPage | None = None  # A page that is not completely sent yet
         self._ledgers = ledgers
         self._cached = cached
         self._delayed = delayed
         self._just_read: dict[tuple[int, int], StoredEntry] = {}
         self._found_bytes = 0
         self._found_flags = 0
-        self._found_trimmed = False  # Compaction kept the found entries, but the log has trimmed them
+        self._found_trimmed = False  # Whether the log has trimmed the found entries
 
     def compacted_read(self, page: CompactedPage) -> None:
         """Keep entries that were read from a compacted topic until they are sent."""
