@@ -57,7 +57,7 @@ class AcksWithoutCounts:
                         effects = acks.apply_first_late()
                     except IndexMissing as missing:
                         await self._reader.load_index(missing.ranges)
-                except ServiceNotReady as error:  # The cursor was moved or the subscription deleted
+                except ServiceNotReady as error:
                     effects = acks.refuse_first_late(error)
                 except Exception as error:  # The later acks must still be applied
                     acks.drop_first_late()

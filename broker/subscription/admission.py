@@ -37,8 +37,8 @@ def require_new_subscription(
 ) -> None:
     """Check that one more durable subscription may be created.
 
-    `durable` is the topic's number of durable subscriptions. Raises SubscriptionNotFound if attaching may not create
-    subscriptions, and NotAllowed if the topic has reached its limit.
+    Raises SubscriptionNotFound if attaching may not create subscriptions. Raises NotAllowed if the topic has reached
+    its limit.
     """
     if by_attaching and not policies.auto_create_subscriptions:
         raise SubscriptionNotFound(
@@ -56,7 +56,7 @@ def splits_batches(identity: ClientIdentity) -> bool:
 
 
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
-    """Raise UnsupportedVersion if the topic has ever had batches and this client cannot read batches.
+    """Raise UnsupportedVersion if the topic has had batches that this client cannot read.
 
     Batches of one message do not count.
     """

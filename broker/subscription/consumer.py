@@ -36,7 +36,7 @@ __all__ = ["Consumer", "ConsumerRates", "DueFilter"]
 logger = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
-# Takes deliveries whose deadline has passed, and returns the positions to redeliver.
+# Takes overdue deliveries, and returns the positions to redeliver.
 DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
@@ -84,10 +84,7 @@ class ConsumerRates(Protocol):
 
 
 class Consumer(Member):
-    """One attached consumer. It passes commands to its subscription, and deliveries to its sink.
-
-    An error of the sink is logged. A failed delivery also closes the consumer.
-    """
+    """One attached consumer. It passes commands to its subscription, and deliveries to its sink."""
 
     def __init__(
         self,
@@ -99,7 +96,7 @@ class Consumer(Member):
         dispatch: DispatchConsumer,
         now_ms: int,
     ) -> None:
-        # Do not keep the schema. It may take a megabyte and is not needed after the attach.
+        # Do not keep the schema, because it may take a megabyte.
         super().__init__(dispatch, replace(request, schema=None), now_ms, address=identity.address)
         self.identity = identity
         self.sink = sink
@@ -123,7 +120,7 @@ class Consumer(Member):
         return self.request.type
 
     def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
-        """Return the statistics of the consumer. Bytes per second are estimated from the average message size."""
+        """Return the statistics of the consumer."""
         out_per_s, acked_per_s, redelivered_per_s = rates.consumer_per_s(self)
         average_bytes = self.bytes_out / self.messages_out if self.messages_out else 0.0
         return ConsumerStatistics(
@@ -155,11 +152,10 @@ class Consumer(Member):
         """Acknowledge entries. Safe to repeat.
 
         `on_durable` is called once, when the ack is stored or with an error. Acks by readers and on non-persistent
-        topics are not stored. They are answered when they are applied.
+        topics are not stored, but answered when they are applied.
 
-        `validation_error` is the client's reason for discarding the messages. A client that discards an entry grants
-        one permit, and this method grants the rest. After a decryption error, the client itself grants all permits.
-        With `permits_settled`, the caller grants the rest.
+        A client that discards an entry gives a `validation_error` and grants one permit for the entry. This method
+        grants the remaining permits, unless the client could not decrypt the entry or `permits_settled` is set.
         """
         if self.is_open:
             self._subscription.ack(
@@ -214,7 +210,7 @@ class Consumer(Member):
         return [each.position for each in due]
 
     def redelivery_count(self, position: Position) -> int:
-        """Return the redelivery count of an entry. The count is always 0 on Exclusive and Failover."""
+        """Return the redelivery count of an entry, which is always 0 on Exclusive and Failover."""
         return self._subscription.redelivery_count(position)
 
     def has_ledger(self, ledger_id: int) -> bool:
@@ -228,28 +224,26 @@ class Consumer(Member):
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
         """Read an entry and the bitset of its unacked messages. The bitset is None if no message is acked.
 
-        Raises BrokerError if the entry is no longer stored, is already acked, or cannot be read.
+        Raises BrokerError if the entry is already acked or cannot be read.
         """
         return await self._subscription.read_entry(position)
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks entries of this consumer, even after the consumer has left.
 
-        After a reset, a seek or an undo, the function does nothing, because its acks belong to earlier deliveries. It
-        also does nothing if the subscription was deleted or the topic closed.
+        After a reset, a seek or an undo, the function does nothing, because its acks belong to earlier deliveries.
         """
         return self._subscription.acker(self)
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
-        """Record in the delivery story that an entry was written to a retry-letter or dead-letter topic."""
+        """Record in the delivery story that an entry was written to a letter topic."""
         event = StoryEvent.RETRY_LETTERED if is_retry else StoryEvent.DEAD_LETTERED
         self._subscription.letter_written(self, position, event, topic)
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Close the consumers and move the cursor to `position`. Cancelling does not stop the move.
 
-        On Failover, only the active consumer and this consumer are closed. Raises BrokerError if the cursor could not
-        be moved.
+        On Failover, only the active consumer and this consumer are closed. Raises BrokerError on failure.
         """
         await self._subscription.seek_position(self, position, remaining)
 
@@ -261,13 +255,13 @@ class Consumer(Member):
         await self._subscription.seek_time(self, publish_time_ms)
 
     async def last_message(self) -> LastMessage:
-        """Return the last message that this consumer can get, and the mark-delete position."""
+        """Return the last message for this consumer, and the mark-delete position."""
         return await self._subscription.last_message(self)
 
     async def unsubscribe(self, *, force: bool) -> None:
         """Delete the subscription. Cancelling does not stop the deletion.
 
-        Raises BrokerError on failure, for example if other consumers are attached and `force` is False.
+        Raises BrokerError, for example if other consumers are attached and `force` is False.
         """
         await self._subscription.unsubscribe(self, force=force)
 

@@ -17,10 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Interception:
-    """The interceptors of one broker.
-
-    An interceptor is still called after a failure. Only its first failure is logged.
-    """
+    """The interceptors of one broker. Only the first failure of each interceptor is logged."""
 
     def __init__(self, interceptors: Sequence[DispatchInterceptor]) -> None:
         self._interceptors = interceptors

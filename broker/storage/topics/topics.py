@@ -56,12 +56,12 @@ class TopicRow:
     topic_policies: Mapping[str, object]
     last_used_ms: int  # When the last client left; 0 = not known
     producer_epoch: int | None  # Epoch of the last exclusive producer
-    has_deduplication: bool  # Whether deduplication state is stored
+    has_deduplication: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """A stored ledger. `entries`, `messages`, `size_bytes` and the append times are 0 until the ledger is sealed."""
+    """A stored ledger. Its own totals and its append times are 0 until the ledger is sealed."""
 
     ledger_id: int
     segment_id: int | None  # None = the ledger is in a file, or is sealed and empty
@@ -90,7 +90,7 @@ class LedgerRoll:
 
 
 async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None:
-    """Return the row of a topic, or None if the topic does not exist."""
+    """Return the row of a topic, if the topic exists."""
     cursor = await connection.execute(query("topics", "find_topic"), (name.full,))
     row = await cursor.fetchone()
     if row is None:
@@ -126,8 +126,7 @@ async def create_topic(
 ) -> None:
     """Create a topic, its partitions, and any missing tenant and namespace. Safe to repeat.
 
-    A new namespace gets `policies`, and a new topic gets `properties`. An existing topic keeps its number of
-    partitions. Raises InvalidTopicName if the name of a partition is too long.
+    An existing topic keeps its number of partitions. Raises InvalidTopicName if the name of a partition is too long.
     """
     async with connection.transaction():
         await create_namespace(connection, name.tenant, name.namespace, policies)
@@ -146,10 +145,9 @@ async def create_topic(
 
 
 async def insert_partitions(connection: Connection, name: TopicName, indexes: Sequence[int]) -> None:
-    """Insert partitions of an existing topic, by index. Existing partitions do not change.
+    """Insert missing partitions of an existing topic.
 
-    An existing topic with the name of a partition becomes that partition. Raises InvalidTopicName if a name is too
-    long.
+    A topic with the name of a partition becomes that partition. Raises InvalidTopicName if a name is too long.
     """
     if indexes:
         name.with_partition(max(indexes))
@@ -183,7 +181,7 @@ async def _insert_topics(
 
 
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
-    """Return the sorted full names of a namespace's topics and partitions, without partitioned parents."""
+    """Return the sorted full names of topics and partitions, without partitioned parents."""
     escaped = (
         f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     )
@@ -192,7 +190,7 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
 
 
 async def take_topics(connection: Connection, topic_ids: Collection[int], *, token: int) -> dict[int, int]:
-    """Take ownership of topics. Return the new epoch of each topic that still exists.
+    """Take ownership of topics. Return the new epochs by topic, without deleted topics.
 
     Waits until the earlier owner's last appends have ended.
     """
@@ -211,8 +209,8 @@ async def take_topics(connection: Connection, topic_ids: Collection[int], *, tok
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
     """Advance each topic's epoch from the known value. Return the new epochs by topic.
 
-    The result lacks topics that have a new owner or were deleted. Safe to repeat with the same token if the answer was
-    lost. Waits until older statements on the topics have ended.
+    The result lacks topics that have a new owner or were deleted. Safe to repeat with the same token. Waits until older
+    statements on the topics have ended.
     """
     cursor = await connection.execute(
         query("topics", "advance_epochs"),
@@ -264,7 +262,7 @@ async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
 
 
 async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
-    """Return the name of a ledger's topic, or None if the ledger does not exist."""
+    """Return the name of a ledger's topic, if the ledger exists."""
     cursor = await connection.execute(query("topics", "of_ledger"), (ledger_id,))
     row = await cursor.fetchone()
     return None if row is None else str(row[0])
@@ -275,8 +273,7 @@ async def roll_ledgers(
 ) -> dict[int, int]:
     """Seal each topic's open ledger and open the next ledger. Return the new ledgers by topic.
 
-    `rolls` pairs each roll with the topic's owner epoch. The result lacks topics that are fenced. Safe to repeat if the
-    answer was lost.
+    `rolls` pairs each roll with the topic's owner epoch. The result lacks fenced topics. Safe to repeat.
     """
     sealing = [roll.sealing or LedgerInfo(ledger_id=-1) for roll, _ in rolls]
     cursor = await connection.execute(
@@ -308,7 +305,7 @@ async def newest_segment(connection: Connection) -> tuple[int, int] | None:
 
 
 async def open_segment(connection: Connection, now_ms: int) -> int:
-    """Create a segment with its two tables and return its id. `refresh_entry_views` adds it to the views."""
+    """Create a segment with its two tables and return its id."""
     cursor = await connection.execute(query("topics", "open_segment"), (now_ms,))
     row = await cursor.fetchone()
     if row is None:
@@ -327,9 +324,9 @@ async def close_older_segments(connection: Connection, open_id: int, now_ms: int
 
 
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
-    """Create the views over all segments again, and grant them to `read_role` unless it is empty.
+    """Create the entry views again. Return False if the views stay locked. Safe to repeat.
 
-    Return False if the views stayed locked for longer than `lock_timeout_ms`. Safe to repeat.
+    An empty `read_role` gets no grants.
     """
     try:
         async with connection.transaction():
@@ -344,7 +341,7 @@ async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, r
 
 
 async def segment_size_bytes(connection: Connection, segment_id: int) -> int:
-    """Return the size of a segment's two tables with their TOAST tables and indexes."""
+    """Return the size of a segment's tables, with their TOAST tables and indexes."""
     cursor = await connection.execute(query("topics", "segment_size"), (segment_id,))
     row = await cursor.fetchone()
     return 0 if row is None or row[0] is None else int(row[0])

@@ -1,8 +1,7 @@
 """Apply acks of clients. An ack changes the cursor and dispatcher at once. The cursor is stored later.
 
 An ack is late when the message counts of its entry are not in memory. Every later ack waits behind it. A cursor move
-puts acks off until the move is over. A reset, an undo, a seek or a removal refuses acks instead, because such a move
-forgets which entries are pending.
+puts acks off. A move that forgets which entries are pending refuses acks instead.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class Acks:
         returns_permits: bool,
         now_ms: int,
     ) -> Effects:
-        """Apply the acks of one command. After an error, some of the acks may have been applied."""
+        """Apply the acks of one command. After an error, some acks may have been applied."""
         state = self._state
         command = AckCommand(member, acks, cumulative, receipt, returns_permits, state.resets)
         if state.is_moving:
@@ -96,7 +95,7 @@ class Acks:
             return _LATE
 
     def thrown_away(self, member: Member, reason: str) -> Effects:
-        """Count a client's reason for discarding the messages that it acks."""
+        """Count a client's reason for discarding messages."""
         counts = self._state.counters.validation_errors
         count = counts[reason] = counts.get(reason, 0) + 1
         if not is_worth_a_line(count):
@@ -208,8 +207,8 @@ class Acks:
     def apply_first_late(self) -> Effects:
         """Apply the oldest late ack. During a move, put off all late acks.
 
-        Raises IndexMissing if message counts are not in memory. The call can then be repeated. Raises ServiceNotReady
-        if the subscription is deleted, or if a move has forgotten the pending entries since the ack came.
+        Raises IndexMissing if message counts must be loaded before another try. Raises ServiceNotReady if a move has
+        forgotten the pending entries, or if the subscription is deleted.
         """
         state, command = self._state, self._late[0]
         if state.resets != command.resets or state.is_deleted:

@@ -1,7 +1,7 @@
 """Everything that a subscription's machine can ask its runner to do.
 
-An effect names a consumer by its key, because the consumer may have left before the effect is carried out. Effects with
-data are named tuples because dataclasses take longer to create.
+An effect names a consumer by its key, because the consumer may have left meanwhile. Named tuples are created faster
+than dataclasses.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Wish(Enum):
     SWITCH_SOON = "switch the active consumer on Failover, once the current callback is over"
     FORGET = "forget this reader's cursor: nobody is left to use it"
 
-    __hash__ = object.__hash__  # Enum's own hash is Python code, and wishes are looked up often
+    __hash__ = object.__hash__  # Enum's own hash is slower, because it is Python code
 
 
 class Deliver(NamedTuple):
@@ -64,15 +64,15 @@ class Deliver(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One step of dispatch. The runner carries out `effects` before it hands over `deliveries`."""
+    """One step of dispatch. The runner carries out `effects` before `deliveries`."""
 
     deliveries: Sequence[Deliver]
     effects: Effects
     entries: int  # Number of entries found, sent or not
-    size_bytes: int  # Size of the found entries
+    size_bytes: int
     # Append time of the first entry. 0 = nothing is sent, or the entries are replayed.
     oldest_append_ms: int
-    goes_on: bool  # False = something must happen before more can be sent
+    goes_on: bool  # False = nothing more can be sent now
 
 
 class ReadAhead(NamedTuple):
@@ -94,13 +94,13 @@ class ReadCompacted(NamedTuple):
 
 
 class LoadCounts(NamedTuple):
-    """Load the message counts of these entries, then continue sending."""
+    """Load the message counts of these entries, then send."""
 
     ranges: Sequence[Range]
 
 
 class SendLater(NamedTuple):
-    """Send again after `wait_ms`, because a dispatch rate allows nothing now."""
+    """Send again after `wait_ms`."""
 
     wait_ms: int
 
@@ -113,13 +113,13 @@ class Settle(NamedTuple):
 
 
 class SettleWhenDurable(NamedTuple):
-    """Store the cursor as soon as possible, and answer an ack when the cursor is stored."""
+    """Store the cursor soon, then answer an ack."""
 
     receipt: DurableCallback
 
 
 class TellActive(NamedTuple):
-    """On a Failover subscription, tell a consumer whether it is active."""
+    """On Failover, tell a consumer whether it is active."""
 
     key: int
     waits: bool  # Wait until the current callback has answered SUBSCRIBE
@@ -145,7 +145,7 @@ class Watch(NamedTuple):
 
 
 class KeepBack(NamedTuple):
-    """Return these entries to the topic's delayed messages, because their delivery time has not come."""
+    """Return these entries to the topic's delayed messages."""
 
     entries: Sequence[StoredEntry]
 

@@ -1,7 +1,6 @@
 """One subscription without I/O, event loop, clock or logging.
 
-Most methods return effects. The caller carries them out in order, and an effect may call the machine again. While a
-batch is being written, a consumer may ack, ask for more or leave.
+The caller carries out the returned effects in order. An effect may call the machine again.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class SubscriptionMachine:
     # -- consumers -----------------------------------------------------------------------------------------------
 
     def use_type(self, type_: SubscriptionType, dispatcher: Dispatcher) -> None:
-        """Change the subscription type and the dispatcher. Call this only while no consumer is connected."""
+        """Change the subscription type. Call this only while no consumer is connected."""
         self.state.type = type_
         self.state.dispatcher = dispatcher
         self.state.story.use_type(keeps_order=type_.single_active)
@@ -110,7 +109,7 @@ class SubscriptionMachine:
         return effects
 
     def served(self) -> list[int]:
-        """Return the keys of the consumers that a reset closes. On Failover, only the active consumer is closed."""
+        """Return the keys of the consumers that a reset closes."""
         active = self.state.dispatcher.active
         return [key for key, each in self.state.members.items() if active is None or each.dispatch is active]
 
@@ -131,7 +130,7 @@ class SubscriptionMachine:
         self.state.stored_mark_delete = mark_delete
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """Set the state that is stored beside the cursor. A `last_used_ms` of 0 means unknown."""
+        """Set the state that is stored beside the cursor."""
         self.state.last_used_ms = last_used_ms or self.state.last_used_ms
         self.state.is_paused = is_paused
 
@@ -176,17 +175,17 @@ class SubscriptionMachine:
         self.state.is_moving = True
 
     def forget_acks(self) -> Effects:
-        """Refuse acks until the end of the move, including late acks and acks that were put off."""
+        """Refuse new, late and put-off acks until the end of the move."""
         self.state.ignores_acks = True
         self.state.resets += 1
         return self.acks.refuse_put_off()
 
     def end_move(self) -> None:
-        """End a move, whether or not the cursor moved."""
+        """End a move."""
         self.state.is_moving = self.state.ignores_acks = False
 
     def moved(self) -> Effects:
-        """After a move, forget the pending entries that the cursor has passed, and read from the new position."""
+        """Forget the pending entries that the cursor has passed, and read from the new position."""
         state = self.state
         state.dispatcher.moved(state.cursor.mark_delete)
         state.story.moved(state.cursor.mark_delete)
@@ -199,10 +198,7 @@ class SubscriptionMachine:
         return (Wish.CHANGED, *state.end_of_topic())
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an operator's act acked an entry, except for the messages in the bitset `left`.
-
-        Only the messages in `left` stay pending. If `left` is 0, the entry is not delivered again.
-        """
+        """Note that an operator's act acked an entry, except for the messages in the bitset `left`."""
         dispatcher = self.state.dispatcher
         for consumer in dispatcher.consumers:
             passed = consumer.pending.get(position) - left.bit_count()
@@ -214,12 +210,12 @@ class SubscriptionMachine:
             self.state.story.passed(position)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """Record acks of messages that an act passed, until the act can no longer be undone."""
+        """Record acks until an act can no longer be undone."""
         self.state.cursor.start_undo_overlay(recorded)
         self.state.undo_act_id = act_id
         self.state.undo_until_ms = until_ms
 
     def undo_is_over(self) -> None:
-        """Stop recording acks for an act that can no longer be undone."""
+        """Stop recording acks for an undo."""
         self.state.undo_until_ms = 0
         self.state.cursor.stop_undo_overlay()

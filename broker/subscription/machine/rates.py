@@ -33,7 +33,7 @@ class RatePair:
 
 
 def rates_of(policies: Policies) -> tuple[int, ...]:
-    """Return every rate in the policies, including publish rates."""
+    """Return all rates in the policies, including publish rates."""
     return (
         policies.publish_rate_messages,
         policies.publish_rate_bytes,
@@ -45,7 +45,7 @@ def rates_of(policies: Policies) -> tuple[int, ...]:
 
 
 class DispatchLimit:
-    """The dispatch rates that limit one subscription, including the rate of its topic."""
+    """The dispatch rates that limit one subscription."""
 
     def __init__(self, rates: Sequence[RatePair], *, times: int = 0) -> None:
         self._messages = [each.messages for each in rates if each.messages is not None]

@@ -32,7 +32,7 @@ class FoundEntry(NamedTuple):
 
 
 def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries in the same order. `messages_remaining` does not count messages that are already acked."""
+    """Convert entries in order, without the cost of messages that are already acked."""
     if not cursor.has_partial_acks:
         return whole_entries(found, type_)
     read: list[FoundEntry] = []
@@ -43,9 +43,9 @@ def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: Subscripti
 
 
 def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries in the same order. `messages_remaining` counts all their messages.
+    """Convert entries in order, with the cost of all messages.
 
-    Failover needs neither the uuid nor the slot of chunks, so their metadata is not parsed.
+    The metadata of chunks is not parsed on Failover, which does not use it.
     """
     chunks = 0 if type_ is SubscriptionType.FAILOVER else FLAG_CHUNK
     return [

@@ -41,8 +41,7 @@ class Redelivery:
     ) -> Effects:
         """Redeliver these entries of a consumer, or all its pending entries if `positions` is None.
 
-        On Exclusive and Failover, the active consumer gets everything unacked again. The delivery story records
-        `reason`.
+        On Exclusive and Failover, the active consumer gets everything unacked again.
         """
         if positions is not None and not positions:
             return ()
@@ -103,7 +102,7 @@ class Redelivery:
         return state.dispatcher.has_pending(member.dispatch, position) and not state.cursor.is_acked(position)
 
     def replay(self, positions: Iterable[Position]) -> Effects:
-        """Send entries that were held back, except acked entries and entries that no read has reached yet."""
+        """Send entries that were held back, except entries that are acked or not yet read."""
         state = self._state
         if state.members:
             state.dispatcher.replay(
@@ -159,7 +158,7 @@ class Redelivery:
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell a new consumer whether it is active. A planned switch tells the consumer later."""
+        """On Failover, tell a new consumer whether it is active."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
@@ -167,7 +166,6 @@ class Redelivery:
         return self.watch_switch(now_ms)
 
     def _overdue(self, now_ms: int, effects: list[Effect]) -> int:
-        """Return the number of overdue deliveries."""
         state = self._state
         due = {
             each.position: each

@@ -1,7 +1,6 @@
 """Sort out entries that were read but must not be sent.
 
-The broker acks and counts an entry that no consumer may get. A read is screened only if filters are configured or one
-of its entries has one of SCREENED_FLAGS.
+A read is screened only if filters are configured or one of its entries has one of SCREENED_FLAGS.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ _ERROR: Final = 40
 
 
 class _Early(Enum):
-    """The fate of an entry that was read before its delivery time."""
-
     NOT_DUE = "not due"
 
 
@@ -57,7 +54,7 @@ class Delayed(Protocol):
 
 
 class Screening:
-    """The screening of one subscription. Filters are asked again about a rescheduled entry after `delay_ms`."""
+    """The screening of one subscription."""
 
     def __init__(
         self,
@@ -194,7 +191,7 @@ class Screening:
     # -- rescheduled by a filter ---------------------------------------------------------------------------------
 
     def _stops_everything(self, later: int) -> bool:
-        """Return whether the following entries must wait. They always wait on Exclusive and Failover."""
+        """Return whether the following entries must wait."""
         if self._state.dispatcher.replays_unassigned:
             return len(self._state.rescheduled) + later > MAX_RESCHEDULED
         return True

@@ -1,7 +1,6 @@
 """Decide which entries to send next, and to which consumers.
 
 While consumers keep up, entries are delivered from memory, in the same callback that sends the producer's receipt.
-Entries that are not in memory are read first.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITE_BYTES", "Sending"]
 
-# A batch of this size is complete. The dispatcher then checks again whether the peer can receive more.
+# At this size, a batch ends, and the dispatcher checks again whether the peer can receive more.
 WRITE_BYTES: Final = 1024 * 1024
 
 
