@@ -1,4 +1,7 @@
-"""Apply late acks: acks of entries whose message counts must be read first, and the acks that wait behind them."""
+"""Apply late acks.
+
+An ack is late while message counts of its entry are missing, or while it waits behind another late ack.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """Applies one subscription's late acks. Calls `failed` if a command fails, unless a cursor move is the reason."""
+    """Applies the late acks of one subscription. Calls `failed` if an ack raises anything but ServiceNotReady."""
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class AcksWithoutCounts:
         self._applying: asyncio.Task[None] | None = None
 
     def start(self, name: str) -> asyncio.Task[None]:
-        """Apply the late acks in a separate task, and return the task for the caller to keep."""
+        """Apply the late acks in a task that the caller must keep."""
         self._applying = asyncio.create_task(self._apply(), name=name)
         return self._applying
 
@@ -54,11 +57,11 @@ class AcksWithoutCounts:
                         effects = acks.apply_first_late()
                     except IndexMissing as missing:
                         await self._reader.load_index(missing.ranges)
-                except ServiceNotReady as error:  # the cursor was moved, or the subscription deleted
+                except ServiceNotReady as error:
                     effects = acks.refuse_first_late(error)
-                except Exception as error:  # the later acks must still be applied
+                except Exception as error:  # The later acks must still be applied
                     acks.drop_first_late()
                     self._failed(command, error)
                 self._carry_out(effects)
         finally:
-            acks.forget_late()  # late acks are left only if the broker is stopping
+            acks.forget_late()  # Late acks are left only if the broker is stopping

@@ -1,7 +1,4 @@
-"""Decide whether a consumer may attach, by policies and protocol version, and whether a subscription may be created.
-
-A client with a protocol version below 4 cannot split a batch.
-"""
+"""Decide whether a consumer may attach and whether a subscription may be created."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ if TYPE_CHECKING:
 
 __all__ = ["check_batches", "require_consumer_room", "require_new_subscription", "splits_batches"]
 
-_FIRST_WITH_BATCHES: Final = 4
+_FIRST_WITH_BATCHES: Final = 4  # Protocol version
 
 
 def require_consumer_room(
     policies: Policies, topic: TopicName, subscription: str, *, consumers: int, consumers_of_topic: int
 ) -> None:
-    """Check that one more consumer or reader may attach. Raises ConsumerBusy, whose message names the policy."""
+    """Check that one more consumer or reader may attach. Raises ConsumerBusy."""
     most = policies.max_consumers_per_subscription
     if most and consumers >= most:
         raise ConsumerBusy(
@@ -40,8 +37,8 @@ def require_new_subscription(
 ) -> None:
     """Check that one more durable subscription may be created.
 
-    `durable` is how many the topic has. Raises SubscriptionNotFound if `by_attaching` is True but attaching may not
-    create subscriptions, and NotAllowed if the topic has reached its limit.
+    Raises SubscriptionNotFound if attaching may not create subscriptions. Raises NotAllowed if the topic has reached
+    its limit.
     """
     if by_attaching and not policies.auto_create_subscriptions:
         raise SubscriptionNotFound(
@@ -54,14 +51,14 @@ def require_new_subscription(
 
 
 def splits_batches(identity: ClientIdentity) -> bool:
-    """Return whether this client can read a batch."""
+    """Return whether this client can read batches."""
     return identity.protocol_version >= _FIRST_WITH_BATCHES
 
 
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
-    """Raise UnsupportedVersion for a client that cannot read batches, if the topic has ever had a batch.
+    """Raise UnsupportedVersion if the topic has had batches that this client cannot read.
 
-    The topic has had one if its total of messages exceeds its total of entries: batches of one message do not count.
+    Batches of one message do not count.
     """
     if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(

@@ -44,6 +44,6 @@ class Surroundings:
     story_buffer: StoryBuffer
     entry_filters: Sequence[EntryFilter]
     tracing: Tracing | None  # None = VELA_OTEL is off
-    interception: Interception | None  # None = no interceptors are configured
+    interception: Interception | None
     may_send: Callable[[], bool]  # False while this process may have lost its topics
-    next_key: Callable[[], int]  # returns a new consumer's key, unique in this process
+    next_key: Callable[[], int]  # Returns a new consumer's key, unique in this process

@@ -36,12 +36,12 @@ __all__ = ["Consumer", "ConsumerRates", "DueFilter"]
 logger = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
-# A function that takes deliveries whose deadline has passed, and returns the positions to redeliver.
+# Takes overdue deliveries, and returns the positions to redeliver.
 DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
 class ConsumerSubscription(Protocol):
-    """The members of `Subscription` and `NonPersistentSubscription` that consumers use."""
+    """The part of a subscription that consumers use."""
 
     @property
     def topic_name(self) -> TopicName: ...
@@ -77,17 +77,14 @@ class ConsumerSubscription(Protocol):
 
 
 class ConsumerRates(Protocol):
-    """The part of `broker.topics.rates.Rates` that consumers use."""
+    """The part of the topic's rates that consumers use."""
 
     def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
-        """Return the messages per second that the consumer received, acked and received again, as last reported."""
+        """Return how many messages per second the consumer received, acked and received again."""
 
 
 class Consumer(Member):
-    """One attached consumer. It passes a client's commands to its subscription, and deliveries to its sink.
-
-    A consumer logs the faults of its sink, and closes itself if a delivery fails.
-    """
+    """One attached consumer. It passes commands to its subscription, and deliveries to its sink."""
 
     def __init__(
         self,
@@ -99,14 +96,15 @@ class Consumer(Member):
         dispatch: DispatchConsumer,
         now_ms: int,
     ) -> None:
-        # Do not keep the schema: it may take a megabyte, and it was needed only before the attach.
+        # Do not keep the schema, because it may take a megabyte.
         super().__init__(dispatch, replace(request, schema=None), now_ms, address=identity.address)
         self.identity = identity
         self.sink = sink
         self.is_open = True
-        self.epoch = request.epoch  # the epoch in this consumer's frames; None = its client uses no epochs
+        self.epoch = request.epoch  # None = the client uses no epochs
         self.due_filter: DueFilter | None = None
-        self.departure = DepartureCause.LOST  # why it left; ignore this and the detail while `is_open`
+        # The departure fields are valid once the consumer is closed.
+        self.departure = DepartureCause.LOST
         self.departure_detail = ""
         self._subscription = subscription
         self._splits_batches = splits_batches(identity)
@@ -122,7 +120,7 @@ class Consumer(Member):
         return self.request.type
 
     def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
-        """Return the consumer's figures. Bytes per second are computed from the average size of its messages."""
+        """Return the statistics of the consumer."""
         out_per_s, acked_per_s, redelivered_per_s = rates.consumer_per_s(self)
         average_bytes = self.bytes_out / self.messages_out if self.messages_out else 0.0
         return ConsumerStatistics(
@@ -138,7 +136,7 @@ class Consumer(Member):
         )
 
     def flow(self, permits: int) -> None:
-        """Grant permits, in messages. Raises InvalidFlow for 0 or less."""
+        """Grant permits. Raises InvalidFlow if `permits` is below 1."""
         if self.is_open:
             self._subscription.flow(self, permits)
 
@@ -151,14 +149,13 @@ class Consumer(Member):
         validation_error: str | None = None,
         permits_settled: bool = False,
     ) -> None:
-        """Acknowledge entries. Safe to repeat. Calls `on_durable` once: when the ack is stored, or with an error.
+        """Acknowledge entries. Safe to repeat.
 
-        An ack by a reader or on a non-persistent topic is not stored; it is answered as soon as it is applied.
+        `on_durable` is called once, when the ack is stored or with an error. Acks by readers and on non-persistent
+        topics are not stored, but answered when they are applied.
 
-        `validation_error` is the reason why the client discarded the messages; the broker acks them nevertheless. A
-        client that discards an entry grants only one of the permits that the entry cost, and this method grants the
-        remaining ones. It grants none with `permits_settled`, because the caller does, and none for messages that the
-        client could not decrypt, because the client grants the permits of the whole batch.
+        A client that discards an entry gives a `validation_error` and grants one permit for the entry. This method
+        grants the remaining permits, unless the client could not decrypt the entry or `permits_settled` is set.
         """
         if self.is_open:
             self._subscription.ack(
@@ -177,10 +174,9 @@ class Consumer(Member):
             )
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Take these entries back for redelivery, or everything pending at this consumer if `positions` is None.
+        """Redeliver these entries, or all entries pending at this consumer if `positions` is None.
 
-        A higher `epoch` replaces the consumer's epoch, and every later delivery carries the new epoch, even if the
-        request is ignored.
+        A higher `epoch` becomes the epoch of every later delivery, even if the request is ignored.
         """
         if epoch is not None and (self.epoch is None or epoch > self.epoch):
             self.epoch = epoch
@@ -188,12 +184,12 @@ class Consumer(Member):
             self._subscription.redeliver(self, positions)
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Take these entries back at `due_ms`, unless they are acked before that."""
+        """Redeliver these entries at `due_ms`, unless they are acked before that time."""
         if self.is_open:
             self._subscription.redeliver_at(self, positions, due_ms)
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Let `due_filter` choose which overdue messages are redelivered: it may send some to a letter topic instead.
+        """Let `due_filter` choose which overdue messages are redelivered.
 
         Messages that `due_filter` does not return stay pending at this consumer, without a deadline.
         """
@@ -205,7 +201,7 @@ class Consumer(Member):
             try:
                 return self.due_filter(due)
             except Exception:
-                # The deliveries have lost their deadlines: if they are not redelivered now, no timer does it later.
+                # The deliveries have lost their deadlines, so no timer would redeliver them later.
                 logger.exception(
                     "consumer %s: deciding about overdue messages failed; all are redelivered",
                     self.name,
@@ -214,7 +210,7 @@ class Consumer(Member):
         return [each.position for each in due]
 
     def redelivery_count(self, position: Position) -> int:
-        """Return the redelivery count of an entry; 0 on Exclusive and Failover, which do not count."""
+        """Return the redelivery count of an entry, which is always 0 on Exclusive and Failover."""
         return self._subscription.redelivery_count(position)
 
     def has_ledger(self, ledger_id: int) -> bool:
@@ -222,85 +218,81 @@ class Consumer(Member):
         return self._subscription.has_ledger(ledger_id)
 
     def has_pending(self, position: Position) -> bool:
-        """Return whether the entry is pending at this consumer: sent to it and not fully acked."""
+        """Return whether the entry was sent to this consumer and is not fully acked."""
         return self._subscription.has_pending(self, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Read an entry once more, from memory or the log, with the bitset of its unacked messages (None = all).
+        """Read an entry and the bitset of its unacked messages. The bitset is None if no message is acked.
 
-        Raises BrokerError if the entry is no longer stored, is already acked, or cannot be read.
+        Raises BrokerError if the entry is already acked or cannot be read.
         """
         return await self._subscription.read_entry(position)
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks entries of this consumer, even after the consumer has left.
 
-        After a reset, a seek or an undo, the function does nothing, because the ack belongs to an earlier delivery. It
-        also does nothing after the subscription was deleted or the topic closed.
+        After a reset, a seek or an undo, the function does nothing, because its acks belong to earlier deliveries.
         """
         return self._subscription.acker(self)
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
-        """Record in the delivery story that the broker wrote an entry to this retry-letter or dead-letter topic."""
+        """Record in the delivery story that an entry was written to a letter topic."""
         event = StoryEvent.RETRY_LETTERED if is_retry else StoryEvent.DEAD_LETTERED
         self._subscription.letter_written(self, position, event, topic)
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
-        """Close the consumers (on Failover only the active one and this one), and move the cursor to `position`.
+        """Close the consumers and move the cursor to `position`. Cancelling does not stop the move.
 
-        Raises BrokerError if the cursor could not be moved. Cancelling does not stop the move.
+        On Failover, only the active consumer and this consumer are closed. Raises BrokerError on failure.
         """
         await self._subscription.seek_position(self, position, remaining)
 
     async def seek_time(self, publish_time_ms: int) -> None:
-        """Do as `seek_position`, but move the cursor to the first entry appended at or after this time.
+        """Close the consumers and move the cursor to the first entry appended at or after this time.
 
-        Cancelling stops only the search for that entry.
+        Cancelling stops only the search for the entry.
         """
         await self._subscription.seek_time(self, publish_time_ms)
 
     async def last_message(self) -> LastMessage:
-        """Return the last message that this consumer can get, and the subscription's mark-delete position."""
+        """Return the last message for this consumer, and the mark-delete position."""
         return await self._subscription.last_message(self)
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Delete the subscription and its cursor. Cancelling does not stop the deletion.
+        """Delete the subscription. Cancelling does not stop the deletion.
 
-        Raises BrokerError on failure, for example while other consumers are attached and `force` is not set.
+        Raises BrokerError, for example if other consumers are attached and `force` is False.
         """
         await self._subscription.unsubscribe(self, force=force)
 
     def writable_again(self) -> None:
-        """Resume sending, because the peer's connection is writable again."""
+        """Resume sending to the writable connection."""
         if self.is_open:
             self.dispatch.writable = True
             self._subscription.pump()
 
     def stop_delivery(self) -> None:
-        """Deliver nothing more, because the connection is lost; `detach` follows."""
+        """Stop delivery before `detach`, because the connection is lost."""
         self.dispatch.writable = False
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Detach the consumer: its connection is gone or its client closed it. Safe to repeat.
-
-        Its unacknowledged messages go to the other consumers, or to the next consumer that attaches.
-        """
+        """Detach the consumer. Its unacked messages are delivered again. Safe to repeat."""
         if self.is_open:
             self.is_open = False
             self.departure = cause
             self._subscription.remove_consumer(self)
 
     def closed_by_broker(self, reason: str) -> None:
-        """Close this consumer and notify its client, which subscribes again. Safe to repeat.
+        """Close this consumer and notify its client. Safe to repeat.
 
-        The caller removes the consumer from the subscription.
+        The caller must remove the consumer from the subscription.
         """
         if self.is_open:
             self.is_open = False
             self.departure, self.departure_detail = DepartureCause.BROKER, reason
             try:
                 self.sink.on_consumer_closed(reason)
-            except Exception:  # the other clients must still be notified
+            except Exception:  # The other clients must still be notified
                 logger.exception(
                     "consumer %s: its client was not notified that it is closed",
                     self.name,
@@ -308,11 +300,11 @@ class Consumer(Member):
                 )
 
     def tell_active(self, is_active: bool) -> None:
-        """On Failover, tell the client whether it now gets every message or none."""
+        """On Failover, tell the client whether this consumer is active."""
         if self.is_open:
             try:
                 self.sink.on_active_change(is_active)
-            except Exception:  # the other clients must still be notified
+            except Exception:  # The other clients must still be notified
                 logger.exception(
                     "consumer %s: its client was not notified which consumer is active",
                     self.name,
@@ -320,10 +312,10 @@ class Consumer(Member):
                 )
 
     def reached_end(self) -> None:
-        """Tell the sink that the topic is terminated and everything in it is acked."""
+        """Tell the client that the topic is terminated and fully acked."""
         try:
             self.sink.on_end_of_topic()
-        except Exception:  # the other clients must still be notified
+        except Exception:  # The other clients must still be notified
             logger.exception(
                 "consumer %s: its client was not notified that the topic has ended",
                 self.name,
@@ -333,8 +325,7 @@ class Consumer(Member):
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand these deliveries to the sink.
 
-        A client may be too old to split batches. If there is a batch for it, the sink gets only the entries that are
-        not batches, and the broker then closes the connection.
+        If the client is too old to read a batch, the sink gets only the other entries. The connection is then closed.
         """
         batches: list[Delivery] = []
         if not self._splits_batches:
@@ -355,7 +346,7 @@ class Consumer(Member):
         try:
             self.sink.deliver(deliveries)
             self.dispatch.writable = self.sink.is_writable()
-        except Exception:  # the transport is broken
+        except Exception:
             logger.exception(
                 "consumer %s: delivery failed; the consumer is closed", self.name, extra=self._log_fields()
             )
@@ -370,7 +361,6 @@ class Consumer(Member):
         return {"topic": str(self.topic_name), "consumer": self.name, "client": self.identity.address}
 
     def _end_connection(self, batch: Delivery) -> None:
-        """Close the connection, because its client cannot read this batch."""
         reason = (
             f"consumer {self.name} speaks protocol version {self.identity.protocol_version} and cannot split the batch"
             f" {batch.entry.ledger_id}:{batch.entry.entry_id} of {self.topic_name}; use a newer client"

@@ -1,4 +1,4 @@
-"""Find messages that are too old, and ack those whose time to live has passed."""
+"""Find and ack messages that are too old."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
-    """Return the newest entry appended before `before_ms`, if it is beyond mark-delete; None = nothing expires."""
+    """Return the newest entry appended before `before_ms`, or None if nothing expires."""
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers
     first = cursor.read_from()
@@ -33,10 +33,9 @@ async def expire_target(subscription: Subscription, before_ms: int) -> Position 
 
 
 async def expire(subscription: Subscription, older_than_ms: int) -> int:
-    """Ack all messages older than `older_than_ms`, including pending and delayed ones. Return how many were acked.
+    """Ack all messages older than `older_than_ms`, even pending and delayed messages. Return their number.
 
-    Consumers stay connected. Like an ack, this does not raise the cursor's version, so an operator's plan stays valid.
-    Safe to repeat.
+    The cursor's version does not change, so an operator's plan stays valid. Safe to repeat.
     """
     before_ms = subscription.now_ms() - older_than_ms
     target = await expire_target(subscription, before_ms)

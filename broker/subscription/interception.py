@@ -1,4 +1,4 @@
-"""Notify the configured interceptors of entries before they are sent."""
+"""Notify the configured interceptors before entries are sent."""
 
 from __future__ import annotations
 
@@ -17,18 +17,15 @@ logger = logging.getLogger(__name__)
 
 
 class Interception:
-    """The interceptors of one broker.
-
-    An interceptor that has failed is still called. Its first failure is logged, and every failure is counted.
-    """
+    """The interceptors of one broker. Only the first failure of each interceptor is logged."""
 
     def __init__(self, interceptors: Sequence[DispatchInterceptor]) -> None:
         self._interceptors = interceptors
-        self._complained: set[int] = set()  # id() of interceptors that failed, because they may have no hash
+        self._complained: set[int] = set()  # Stores id() because interceptors may have no hash
         self.failures = 0
 
     def sending(self, topic: str, subscription: str, consumer: str, deliveries: Sequence[Delivery]) -> None:
-        """Notify the interceptors that these deliveries now go to this consumer. Raises nothing."""
+        """Notify the interceptors that these deliveries go to this consumer. Raises nothing."""
         for entry, redelivery_count, remaining in deliveries:
             sent = SentEntry(
                 topic=topic,

@@ -1,4 +1,4 @@
-"""Acknowledge messages of a subscription for the broker itself, for example messages that it redrives."""
+"""Acknowledge messages for the broker itself."""
 
 from __future__ import annotations
 
@@ -19,11 +19,8 @@ __all__ = ["ack_for_broker"]
 async def ack_for_broker(subscription: Subscription, acks: Sequence[tuple[Position, int | None]]) -> None:
     """Acknowledge entries, and wait until the acks are durable. Safe to repeat.
 
-    The number beside a position has one bit for each message of a batch. The messages whose bit is 0 are acknowledged;
-    None stands for the whole entry.
-
-    If the cursor is being moved, wait until the move is over. Raises BrokerError if an ack is invalid or could not be
-    stored. If the call is cancelled or raises, some or all of the acks may have been applied.
+    Each position comes with a bitset of the messages that stay unacked. None acks the whole entry. Raises BrokerError
+    on failure. After an error or a cancellation, some acks may have been applied.
     """
     durable: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
     async with subscription.moves.idle():

@@ -1,4 +1,4 @@
-"""Find the last message that a consumer can get: the topic's last one, or the last one that compaction kept."""
+"""Find the last message that a consumer can get."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE: Final = (Position(-1, -1), 0)
 
 
 class LastMessages:
-    """Looks for the last message of one topic, whenever a client asks for it."""
+    """Finds the last message of one topic."""
 
     def __init__(self, log: TopicLog, reader: TopicReader, compacted: CompactedView) -> None:
         self._log = log
@@ -25,7 +25,7 @@ class LastMessages:
         self._compacted = compacted
 
     async def find(self, *, read_compacted: bool) -> tuple[Position, int]:
-        """Return the position and the batch size of the last message, as in `LastMessage`."""
+        """Return the position and batch size of the last message. The size is 0 for a message outside a batch."""
         while True:
             position = self._log.ledgers.last_position()
             horizon = self._compacted.horizon if read_compacted else None
@@ -36,13 +36,12 @@ class LastMessages:
             entry = self._log.cached_entry(position)
             if entry is None:
                 found = await self._reader.read_chosen([position])
-                if not found:  # it was trimmed meanwhile
+                if not found:  # The entry was trimmed meanwhile
                     continue
                 (entry,) = found
             return position, entry.messages if entry.is_batch else 0
 
     async def _last_kept(self) -> tuple[Position, int]:
-        """Return the last message that compaction kept, for a topic that is compacted up to its end."""
         found = await self._compacted.last_message()
         if found is None:
             return _NONE

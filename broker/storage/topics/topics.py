@@ -45,25 +45,26 @@ _TAKE_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """One stored topic."""
+    """A stored topic."""
 
     topic_id: int
-    partitions: int  # > 0: a partitioned parent, which stores no messages itself
-    partition: int  # the number at the end of its name; -1 = the name has none
+    partitions: int  # 0 = not a partitioned topic
+    partition: int  # Number at the end of the topic's name; -1 = none
     terminated: bool
-    namespace_policies: Mapping[str, object]  # the stored document, not checked
-    topic_policies: Mapping[str, object]  # the stored document, not checked; of a partition: its parent's
-    last_used_ms: int  # when its last client left; 0 = not known
-    producer_epoch: int | None  # of the last exclusive producer; None = there was none
-    has_deduplication: bool  # whether the state of its deduplication is stored
+    # The stored policies are not validated. A partition has the topic policies of its parent.
+    namespace_policies: Mapping[str, object]
+    topic_policies: Mapping[str, object]
+    last_used_ms: int  # When the last client left; 0 = not known
+    producer_epoch: int | None  # Epoch of the last exclusive producer
+    has_deduplication: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One stored ledger. `entries`, `messages`, `size_bytes` and the append times are 0 until it is sealed."""
+    """A stored ledger. Its own totals and its append times are 0 until the ledger is sealed."""
 
     ledger_id: int
-    segment_id: int | None  # None = in a file, or sealed and empty
+    segment_id: int | None  # None = the ledger is in a file, or is sealed and empty
     sealed: bool
     entries: int
     messages: int
@@ -74,7 +75,7 @@ class LedgerRow:
     opened_ms: int
     first_append_ms: int
     last_append_ms: int
-    file_name: str | None  # of an offloaded ledger
+    file_name: str | None  # None = not offloaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +83,14 @@ class LedgerRoll:
     """The end of a topic's log, at which the next ledger begins."""
 
     topic_id: int
-    sealing: LedgerInfo | None  # the ledger that is open now; None = no ledger is open
-    entries_before: int  # total of the topic so far, including trimmed entries
+    sealing: LedgerInfo | None  # The open ledger, if any
+    entries_before: int  # Total of the topic, including trimmed entries
     messages_before: int
     bytes_before: int
 
 
 async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None:
-    """Return the row of one topic, or None if it does not exist."""
+    """Return the row of a topic, if the topic exists."""
     cursor = await connection.execute(query("topics", "find_topic"), (name.full,))
     row = await cursor.fetchone()
     if row is None:
@@ -110,7 +111,7 @@ async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None
 async def create_namespace(
     connection: Connection, tenant: str, namespace: str, policies: Mapping[str, object]
 ) -> None:
-    """Create a namespace with these policies, and its tenant. Safe to repeat: existing rows do not change."""
+    """Create a namespace and its tenant. Safe to repeat: existing rows do not change."""
     await connection.execute(query("topics", "create_tenant"), (tenant,))
     await connection.execute(query("topics", "create_namespace"), (namespace, json.dumps(policies), tenant))
 
@@ -123,10 +124,9 @@ async def create_topic(
     policies: Mapping[str, object],
     properties: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create a topic with its partitions, and its tenant and namespace if they are missing. Safe to repeat.
+    """Create a topic, its partitions, and any missing tenant and namespace. Safe to repeat.
 
-    A new namespace gets `policies`, and a new topic gets `properties`. A topic that exists with another number of
-    partitions does not change. Raises InvalidTopicName if the names of its partitions are too long.
+    An existing topic keeps its number of partitions. Raises InvalidTopicName if the name of a partition is too long.
     """
     async with connection.transaction():
         await create_namespace(connection, name.tenant, name.namespace, policies)
@@ -135,7 +135,7 @@ async def create_topic(
             name,
             [name.full],
             [-1 if name.partition is None else name.partition],
-            parent=name.base,  # if a partitioned topic has this name, the new topic is one of its partitions
+            parent=name.base,  # If a partitioned topic has this name, the new topic becomes its partition
             partitions=partitions,
             properties=properties,
         )
@@ -145,10 +145,9 @@ async def create_topic(
 
 
 async def insert_partitions(connection: Connection, name: TopicName, indexes: Sequence[int]) -> None:
-    """Insert partitions of an existing topic, by index. Existing partitions stay unchanged.
+    """Insert missing partitions of an existing topic.
 
-    An existing topic that has the name of a partition becomes that partition. Raises InvalidTopicName if the names are
-    too long.
+    A topic with the name of a partition becomes that partition. Raises InvalidTopicName if a name is too long.
     """
     if indexes:
         name.with_partition(max(indexes))
@@ -182,7 +181,7 @@ async def _insert_topics(
 
 
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
-    """Return the full names of a namespace's topics and partitions, without partitioned parents, sorted."""
+    """Return the sorted full names of topics and partitions, without partitioned parents."""
     escaped = (
         f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     )
@@ -191,7 +190,7 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
 
 
 async def take_topics(connection: Connection, topic_ids: Collection[int], *, token: int) -> dict[int, int]:
-    """Take ownership of topics. Return topic → new epoch; a topic that is not in the result was deleted meanwhile.
+    """Take ownership of topics. Return the new epochs by topic, without deleted topics.
 
     Waits until the earlier owner's last appends have ended.
     """
@@ -208,10 +207,10 @@ async def take_topics(connection: Connection, topic_ids: Collection[int], *, tok
 
 
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
-    """Advance each topic's epoch from the known value. Return topic → new epoch.
+    """Advance each topic's epoch from the known value. Return the new epochs by topic.
 
-    A topic that is not in the result has a new owner or was deleted. Safe to repeat with the same token when the answer
-    was lost. Waits until older statements on the topics have ended.
+    The result lacks topics that have a new owner or were deleted. Safe to repeat with the same token. Waits until older
+    statements on the topics have ended.
     """
     cursor = await connection.execute(
         query("topics", "advance_epochs"),
@@ -221,7 +220,7 @@ async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, t
 
 
 async def owned(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
-    """Return the topics that still have these epochs. Nobody can advance these epochs before the transaction ends."""
+    """Return the topics that still have these epochs. The epochs stay locked until the transaction ends."""
     cursor = await connection.execute(
         query("topics", "owned"), {"topic_ids": list(epochs.keys()), "epochs": list(epochs.values())}
     )
@@ -240,7 +239,7 @@ async def set_producer_epoch(
 
 
 async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
-    """Return every ledger of a topic, oldest first, including those without entries."""
+    """Return all ledgers of a topic, oldest first."""
     cursor = await connection.execute(query("topics", "ledgers"), (topic_id,))
     return [
         LedgerRow(
@@ -263,7 +262,7 @@ async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
 
 
 async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
-    """Return the name of a ledger's topic, or None if there is no such ledger; it may have been trimmed."""
+    """Return the name of a ledger's topic, if the ledger exists."""
     cursor = await connection.execute(query("topics", "of_ledger"), (ledger_id,))
     row = await cursor.fetchone()
     return None if row is None else str(row[0])
@@ -272,9 +271,9 @@ async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
 async def roll_ledgers(
     connection: Connection, rolls: Sequence[tuple[LedgerRoll, int]], *, segment_id: int, now_ms: int
 ) -> dict[int, int]:
-    """Seal the open ledger of each topic with its totals, and open the next one, guarded by the topic's owner epoch.
+    """Seal each topic's open ledger and open the next ledger. Return the new ledgers by topic.
 
-    Return topic → new ledger; a topic that is not in the result is fenced. Safe to repeat if the answer was lost.
+    `rolls` pairs each roll with the topic's owner epoch. The result lacks fenced topics. Safe to repeat.
     """
     sealing = [roll.sealing or LedgerInfo(ledger_id=-1) for roll, _ in rolls]
     cursor = await connection.execute(
@@ -299,14 +298,14 @@ async def roll_ledgers(
 
 
 async def newest_segment(connection: Connection) -> tuple[int, int] | None:
-    """Return (id, Unix milliseconds when it was opened) of the segment for appends, or None if there is none."""
+    """Return the id and opening time of the segment for appends. The time is in Unix milliseconds."""
     cursor = await connection.execute(query("topics", "open_segments"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
 
 
 async def open_segment(connection: Connection, now_ms: int) -> int:
-    """Create a segment and its two tables; return its id. `refresh_entry_views` adds it to the views later."""
+    """Create a segment with its two tables and return its id."""
     cursor = await connection.execute(query("topics", "open_segment"), (now_ms,))
     row = await cursor.fetchone()
     if row is None:
@@ -315,10 +314,7 @@ async def open_segment(connection: Connection, now_ms: int) -> int:
 
 
 async def close_segment(connection: Connection, segment_id: int, now_ms: int) -> None:
-    """Close a segment to new ledgers. A ledger open in it is sealed at its next append or by `seal_ledger`.
-
-    Safe to repeat.
-    """
+    """Close a segment to new ledgers. Its open ledgers are sealed later. Safe to repeat."""
     await connection.execute(query("topics", "close_segment"), (now_ms, segment_id))
 
 
@@ -328,9 +324,9 @@ async def close_older_segments(connection: Connection, open_id: int, now_ms: int
 
 
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
-    """Create the views over all segments again, with grants for `read_role` if it is not empty.
+    """Create the entry views again. Return False if the views stay locked. Safe to repeat.
 
-    Return False if the views stayed locked for longer than `lock_timeout_ms`. Safe to repeat.
+    An empty `read_role` gets no grants.
     """
     try:
         async with connection.transaction():
@@ -345,7 +341,7 @@ async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, r
 
 
 async def segment_size_bytes(connection: Connection, segment_id: int) -> int:
-    """Return the size of a segment's two tables with their TOAST tables and indexes, in bytes."""
+    """Return the size of a segment's tables, with their TOAST tables and indexes."""
     cursor = await connection.execute(query("topics", "segment_size"), (segment_id,))
     row = await cursor.fetchone()
     return 0 if row is None or row[0] is None else int(row[0])

@@ -1,9 +1,7 @@
-"""Apply acks of clients. An ack changes the cursor and dispatcher at once; the flusher stores the cursor later.
+"""Apply acks of clients. An ack changes the cursor and dispatcher at once. The cursor is stored later.
 
-An ack is late when the counts of its entry are not in memory: it waits until they are loaded, and every later ack waits
-behind it. While the cursor is being moved, new acks and late acks are put off until the move is over. But during a
-reset, an undo, a seek or a removal they are refused (`ignores_acks`), because such a move forgets which entries are
-pending.
+An ack is late when the message counts of its entry are not in memory. Every later ack waits behind it. A cursor move
+puts acks off. A move that forgets which entries are pending refuses acks instead.
 """
 
 from __future__ import annotations
@@ -35,20 +33,20 @@ if TYPE_CHECKING:
 
 __all__ = ["AckCommand", "Acks"]
 
-_WARNING: Final = 30  # as in Python's logging
+_WARNING: Final = 30
 _LATE: Final[Effects] = (Wish.APPLY_LATE_ACKS,)
 _CHANGED, _SEND = ACKED_BY_READER
 
 
 class AckCommand(NamedTuple):
-    """One ack command. The class is a named tuple because an object of it is made for every ack."""
+    """One ack command. A named tuple is fast to create."""
 
     member: Member
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # the client discarded these entries and granted one permit for each
-    resets: int  # the state's number of resets when the command came
+    returns_permits: bool  # The client discarded the entries and granted one permit for each
+    resets: int  # Value of `State.resets` when the command came
 
 
 class Acks:
@@ -58,13 +56,13 @@ class Acks:
         self._state = state
         self._ledgers = ledgers
         self._batch_index_acks = batch_index_acks
-        # The first waits for counts, the others wait for the first. An empty deque would take 0.7 KiB, a list does not.
+        # This is not a deque, because an empty deque takes 0.7 KiB.
         self._late: list[AckCommand] = []
-        self._put_off: list[AckCommand] = []  # commands that wait for the end of a move
+        self._put_off: list[AckCommand] = []  # Commands that wait for the end of a move
 
     @property
     def first_late(self) -> AckCommand | None:
-        """The ack that waits for counts; None when no ack is late."""
+        """The ack that waits for message counts, if any."""
         return self._late[0] if self._late else None
 
     def ack(
@@ -76,7 +74,7 @@ class Acks:
         returns_permits: bool,
         now_ms: int,
     ) -> Effects:
-        """Apply the acks of one command. If this raises, some of them may have been applied."""
+        """Apply the acks of one command. After an error, some acks may have been applied."""
         state = self._state
         command = AckCommand(member, acks, cumulative, receipt, returns_permits, state.resets)
         if state.is_moving:
@@ -97,7 +95,7 @@ class Acks:
             return _LATE
 
     def thrown_away(self, member: Member, reason: str) -> Effects:
-        """Count the reason for which a client discarded the messages that it acks."""
+        """Count a client's reason for discarding messages."""
         counts = self._state.counters.validation_errors
         count = counts[reason] = counts.get(reason, 0) + 1
         if not is_worth_a_line(count):
@@ -105,10 +103,7 @@ class Acks:
         return (Say(_WARNING, "%s discarded a message: %s (%s so far)", (member.name, reason, count)),)
 
     def _ignore(self, command: AckCommand) -> Effects:
-        """Warn about a cumulative ack that is malformed or not allowed on this subscription type.
-
-        Its receipt still says success.
-        """
+        """Ignore a cumulative ack. Its receipt still says success."""
         counters = self._state.counters
         counters.ignored_acks += 1
         effects: list[Effect] = []
@@ -120,7 +115,7 @@ class Acks:
         return effects
 
     def _apply(self, command: AckCommand) -> Effects:
-        """Apply a command. Raises IndexMissing if counts are not in memory; the caller can then repeat the call."""
+        """Raises IndexMissing if counts are not in memory. The call can then be repeated."""
         member, acks, cumulative, receipt, returns_permits, _ = command
         state = self._state
         cursor, dispatcher, deadlines, counters = (
@@ -136,14 +131,13 @@ class Acks:
         before = cursor.mark_delete
         for position, remaining in acks:
             if remaining and not self._batch_index_acks and self._ledgers.contains(position):
-                # A cumulative ack inside a batch acks up to the entry before the batch; any other partial ack does
-                # nothing.
+                # A cumulative ack inside a batch acks up to the previous entry. Any other partial ack does nothing.
                 if not cumulative:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
             if cumulative and position.entry_id < 0 and self._ledgers.get(position.ledger_id) is not None:
-                # For a cumulative ack inside a batch, clients send the id of the entry before the batch. If the batch
-                # is the ledger's first entry, that id has the entry number -1.
+                # For a cumulative ack inside a batch, clients send the id of the entry before the batch. The entry id
+                # before a ledger's first entry is -1.
                 position = self._ledgers.previous_of(position)
             if cumulative and story.watches_acks:
                 newly = list(without_acked(cursor, self._ledgers.spans(cursor.mark_delete, position)))
@@ -184,9 +178,9 @@ class Acks:
         return self._applied(receipt, wrong, said)
 
     def _record_cumulative(self, member: Member, position: Position, newly: list[Range]) -> None:
-        """Record a cumulative ack through `position`. `newly` has the runs of entries that were not acked before."""
+        """`newly` contains the ranges of entries that were not acked before."""
         story, now_ms = self._state.story, member.last_ack_ms
-        if newly and not self._state.cursor.is_acked(position):  # the last entry is acked in part
+        if newly and not self._state.cursor.is_acked(position):  # The last entry is acked in part
             ledger_id, first, last = newly.pop()
             if first < last:
                 newly.append((ledger_id, first, last - 1))
@@ -211,10 +205,10 @@ class Acks:
     # -- late acks -----------------------------------------------------------------------------------------------
 
     def apply_first_late(self) -> Effects:
-        """Apply the ack that has waited longest. Raises IndexMissing while counts are missing: load them, then repeat.
+        """Apply the oldest late ack. During a move, put off all late acks.
 
-        While a move is under way, put off all late acks. Raises ServiceNotReady if a move has forgotten the pending
-        entries since the ack came, or if the subscription is deleted.
+        Raises IndexMissing if message counts must be loaded before another try. Raises ServiceNotReady if a move has
+        forgotten the pending entries, or if the subscription is deleted.
         """
         state, command = self._state, self._late[0]
         if state.resets != command.resets or state.is_deleted:
@@ -228,7 +222,7 @@ class Acks:
         return effects
 
     def refuse_first_late(self, error: BrokerError) -> Effects:
-        """Refuse the ack that has waited longest. Part of it may have been applied."""
+        """Refuse the oldest late ack. Part of it may have been applied."""
         command = self._late.pop(0)
         effects: list[Effect] = [Wish.DIRTY] if self._state.is_durable else []
         if command.receipt is not None:
@@ -236,28 +230,31 @@ class Acks:
         return effects
 
     def drop_first_late(self) -> None:
-        """After a fault, remove the ack that has waited longest; the caller answers its receipt."""
+        """Remove the oldest late ack. The caller must answer its receipt."""
         self._late.pop(0)
 
     def forget_late(self) -> None:
-        """Forget the late acks that are left when the broker stops: their messages are delivered again."""
+        """Forget all late acks when the broker stops. Their messages are delivered again."""
         self._late.clear()
 
     # -- moves ---------------------------------------------------------------------------------------------------
 
     def refuse_put_off(self) -> Effects:
-        """Refuse the acks that were put off, because the move forgets which entries are pending."""
+        """Refuse the acks that were put off."""
         return [effect for each in self.take_put_off() for effect in _refused(each)]
 
     def take_put_off(self) -> list[AckCommand]:
-        """Return the acks that a move put off, in order, for the caller to apply after the move."""
+        """Remove and return the acks that a move put off, in order."""
         commands, self._put_off = self._put_off, []
         return commands
 
     # -- the broker's own acks -----------------------------------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None, now_ms: int) -> None:
-        """Ack the messages whose bit in `remaining` is 0; None = the whole entry. Raises IndexMissing, InvalidAck."""
+        """Ack the messages whose bit in `remaining` is 0. None acks the whole entry.
+
+        Raises IndexMissing or InvalidAck.
+        """
         state = self._state
         result = state.cursor.ack(position, remaining)
         state.counters.messages_acked += result.messages

@@ -1,8 +1,7 @@
-"""The effects: everything that a subscription's machine can ask its runner to do.
+"""Everything that a subscription's machine can ask its runner to do.
 
-An effect names a consumer by its key, because the consumer may have left before the effect is carried out. An effect
-without data is a member of `Wish`. `Batch` and `Deliver` are not effects: `Sending.next_batch` returns them.
-The classes with data are named tuples, because some are made for every write and dataclasses take longer to create.
+An effect names a consumer by its key, because the consumer may have left meanwhile. Named tuples are created faster
+than dataclasses.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Wish(Enum):
     SWITCH_SOON = "switch the active consumer on Failover, once the current callback is over"
     FORGET = "forget this reader's cursor: nobody is left to use it"
 
-    __hash__ = object.__hash__  # Enum's own hash is Python code, and wishes are looked up often
+    __hash__ = object.__hash__  # Enum's own hash is slower, because it is Python code
 
 
 class Deliver(NamedTuple):
@@ -65,72 +64,69 @@ class Deliver(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One step of dispatch: carry out `effects`, then hand over `deliveries`, then ask for the next step."""
+    """One step of dispatch. The runner carries out `effects` before `deliveries`."""
 
     deliveries: Sequence[Deliver]
     effects: Effects
-    entries: int  # number of entries found for this step, sent or not
-    size_bytes: int  # of these entries
-    # When its first entry was appended; 0 = nothing is sent, or only entries of the replay set.
+    entries: int  # Number of entries found, sent or not
+    size_bytes: int
+    # Append time of the first entry. 0 = nothing is sent, or the entries are replayed.
     oldest_append_ms: int
-    goes_on: bool  # False: something has to happen before more can be sent
+    goes_on: bool  # False = nothing more can be sent now
 
 
 class ReadAhead(NamedTuple):
-    """Read the log from `position`, then report the entries."""
+    """Read the log from `position` and report the entries."""
 
     position: Position
 
 
 class ReadChosen(NamedTuple):
-    """Read these entries, then report them."""
+    """Read these entries and report them."""
 
     positions: Sequence[Position]
 
 
 class ReadCompacted(NamedTuple):
-    """Read the entries that compaction kept, from `first`, then report them."""
+    """Read the entries that compaction kept, beginning at `first`, and report them."""
 
     first: Position
 
 
 class LoadCounts(NamedTuple):
-    """Load the message counts of these entries, then continue sending.
-
-    The broker acks the entries that it discards instead of sending, and an ack needs message counts.
-    """
+    """Load the message counts of these entries, then send."""
 
     ranges: Sequence[Range]
 
 
 class SendLater(NamedTuple):
-    """A dispatch rate allows nothing now; send again after `wait_ms`."""
+    """Send again after `wait_ms`."""
 
     wait_ms: int
 
 
 class Settle(NamedTuple):
-    """Answer an ack now, with an error or None."""
+    """Answer an ack now. None means success."""
 
     receipt: DurableCallback
     error: BrokerError | None
 
 
 class SettleWhenDurable(NamedTuple):
-    """Store the cursor as soon as possible, and answer an ack when the cursor is stored."""
+    """Store the cursor soon, then answer an ack."""
 
     receipt: DurableCallback
 
 
 class TellActive(NamedTuple):
-    """On a Failover subscription, tell a consumer whether it is active."""
+    """On Failover, tell a consumer whether it is active."""
 
     key: int
-    waits: bool  # whether to wait for the end of the current callback, which answers SUBSCRIBE
+    waits: bool  # Wait until the current callback has answered SUBSCRIBE
 
 
 class TellEnd(NamedTuple):
-    """Tell these consumers that the topic is terminated and everything in it is acked."""
+    """Tell these consumers that the topic is terminated and fully acked."""
 
     keys: Sequence[int]
 
@@ -143,21 +139,21 @@ class AskConsumer(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """Call `time_passed` at this time, or earlier if something is due earlier."""
+    """Call `time_passed` at this time or earlier."""
 
     due_ms: int
 
 
 class KeepBack(NamedTuple):
-    """Put these entries back among the topic's delayed messages, because they were read before their delivery time."""
+    """Return these entries to the topic's delayed messages."""
 
     entries: Sequence[StoredEntry]
 
 
 class Say(NamedTuple):
-    """Log a line that begins with the names of the topic and subscription; add the traceback of `error`, if any."""
+    """Log a line that begins with the names of the topic and subscription."""
 
-    level: int  # as in Python's logging
+    level: int
     text: str
     values: tuple[object, ...] = ()
     error: BaseException | None = None

@@ -1,12 +1,6 @@
-"""One subscription without I/O: commands and facts come in, effects go out.
+"""One subscription without I/O, event loop, clock or logging.
 
-The machine uses no event loop and no clock, and writes no log lines. It remembers everything in `state`, except for
-acks that wait (in `acks`) and entries that have just been read (in `sending`). Callers also use these two parts and
-`redelivery` directly.
-
-Most methods return effects (effects.py) for the caller to carry out in order. Some effects call the machine again:
-`Wish.SEND`, for example, asks for the next batch. And while the writes of a batch are under way, a consumer may ack,
-ask for more or leave.
+The caller carries out the returned effects in order. An effect may call the machine again.
 """
 
 from __future__ import annotations
@@ -35,11 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SubscriptionMachine"]
 
-_WARNING: Final = 30  # as in Python's logging
+_WARNING: Final = 30
 
 
 class SubscriptionMachine:
-    """The machine of one subscription of the topic `topic_name`."""
+    """The machine of one subscription."""
 
     def __init__(
         self,
@@ -72,15 +66,15 @@ class SubscriptionMachine:
     # -- consumers -----------------------------------------------------------------------------------------------
 
     def use_type(self, type_: SubscriptionType, dispatcher: Dispatcher) -> None:
-        """Change the subscription type and the dispatcher. Call this only while no consumer is connected."""
+        """Change the subscription type. Call this only while no consumer is connected."""
         self.state.type = type_
         self.state.dispatcher = dispatcher
         self.state.story.use_type(keeps_order=type_.single_active)
         if type_.single_active:
-            self.state.counts.clear()  # these types do not use the counts, and would never remove any
+            self.state.counts.clear()  # These types do not use the counts and would never remove them
 
     def attach(self, member: Member, now_ms: int) -> Effects:
-        """Attach a consumer. Raises SubscriptionBusy, ConsumerBusy, ConsumerAssignFailed."""
+        """Attach a consumer. Raises SubscriptionBusy, ConsumerBusy or ConsumerAssignFailed."""
         state = self.state
         rewinds = state.dispatcher.attach(member.dispatch, member.request.type, now_ms)
         state.members[member.key] = member
@@ -96,10 +90,7 @@ class SubscriptionMachine:
         return effects
 
     def gone(self, member: Member, now_ms: int) -> Effects:
-        """Remove a consumer. Safe to repeat.
-
-        Its pending entries go to other consumers, or to the next that attaches.
-        """
+        """Remove a consumer. Its pending entries are delivered again. Safe to repeat."""
         state = self.state
         if state.members.pop(member.key, None) is None:
             return ()
@@ -111,25 +102,25 @@ class SubscriptionMachine:
             if state.story.is_on:
                 state.story.rewound(StoryEvent.CONSUMER_LEFT, state.cursor, now_ms)
             state.rewind()
-            # During a seek a reader's cursor stays, because the reader attaches again.
+            # During a seek, a reader's cursor stays, because the reader attaches again.
             if not state.is_durable and not state.ignores_acks:
                 effects.append(Wish.FORGET)
         effects.append(Wish.SEND)
         return effects
 
     def served(self) -> list[int]:
-        """Return the keys of the consumers that a reset closes: all of them, or on Failover only the active one."""
+        """Return the keys of the consumers that a reset closes."""
         active = self.state.dispatcher.active
         return [key for key, each in self.state.members.items() if active is None or each.dispatch is active]
 
     def flow(self, member: Member, permits: int, now_ms: int) -> Effects:
-        """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
+        """Add permits from a client. Raises InvalidFlow if `permits` is below 1."""
         self.state.dispatcher.flow(member.dispatch, permits)
         member.flowed(now_ms)
         return SEND
 
     def wrote(self, messages: int, redelivered: int) -> None:
-        """Count the messages that were written to a consumer, and how many of them were redeliveries."""
+        """Count messages that were written to a consumer."""
         counters = self.state.counters
         counters.messages_out += messages
         counters.messages_redelivered += redelivered
@@ -139,24 +130,24 @@ class SubscriptionMachine:
         self.state.stored_mark_delete = mark_delete
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """Set the state from the columns stored beside the cursor; `last_used_ms` 0 = unknown."""
+        """Set the state that is stored beside the cursor."""
         self.state.last_used_ms = last_used_ms or self.state.last_used_ms
         self.state.is_paused = is_paused
 
     # -- decisions made elsewhere --------------------------------------------------------------------------------
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> Effects:
-        """Apply new limits, in messages; 0 = no limit. Messages that the new limits allow are sent at once."""
+        """Apply new limits on unacked messages. 0 means no limit."""
         self.state.dispatcher.limit_unacked(per_subscription=per_subscription, per_consumer=per_consumer)
         return SEND
 
     def limit_rate(self, limit: DispatchLimit | None) -> Effects:
-        """Apply new dispatch rates; None = no limit."""
+        """Apply new dispatch rates. None means no limit."""
         self.state.limit = limit
         return SEND
 
     def pause(self) -> None:
-        """Stop dispatch, because an operator paused the subscription."""
+        """Stop dispatch until `resume`."""
         self.state.is_paused = True
 
     def resume(self) -> Effects:
@@ -165,7 +156,7 @@ class SubscriptionMachine:
         return SEND
 
     def gap_found(self, what: str) -> None:
-        """Note that an entry is missing from the log: nothing is sent until the cursor is moved."""
+        """Note that an entry is missing from the log. Dispatch stops until the cursor is moved."""
         self.state.gap = what
 
     def topic_ended(self) -> Effects:
@@ -174,43 +165,40 @@ class SubscriptionMachine:
         return self.state.end_of_topic()
 
     def deleted(self) -> None:
-        """Note that the subscription's rows are deleted: from now on, there is nothing to store."""
+        """Note that the subscription's rows are deleted."""
         self.state.is_deleted = True
 
     # -- moves of the cursor -------------------------------------------------------------------------------------
 
     def begin_move(self) -> None:
-        """Stop dispatch and put acks off until `end_move`; the caller then applies them."""
+        """Stop dispatch and put acks off until `end_move`."""
         self.state.is_moving = True
 
     def forget_acks(self) -> Effects:
-        """Refuse acks until the end of the move, including those that were put off and those that are late."""
+        """Refuse new, late and put-off acks until the end of the move."""
         self.state.ignores_acks = True
         self.state.resets += 1
         return self.acks.refuse_put_off()
 
     def end_move(self) -> None:
-        """End a move, whether or not it moved anything."""
+        """End a move."""
         self.state.is_moving = self.state.ignores_acks = False
 
     def moved(self) -> Effects:
-        """After a move, forget the pending entries that the cursor has passed, and read from the new place."""
+        """Forget the pending entries that the cursor has passed, and read from the new position."""
         state = self.state
         state.dispatcher.moved(state.cursor.mark_delete)
         state.story.moved(state.cursor.mark_delete)
-        state.gap = ""  # an act may have moved past the gap; if not, the next read finds it again
+        state.gap = ""  # If the cursor has not passed the gap, the next read finds the gap again
         start = state.read_start()
-        # Some moves, such as a skip, keep consumers. Their pending entries beyond the new mark-delete must not be read
-        # again. A reset keeps only Failover's standby consumers, which have nothing pending.
+        # A skip keeps consumers, and their pending entries must not be read again. A reset keeps only Failover's
+        # standby consumers, which have nothing pending.
         stays = bool(state.members) and not state.ignores_acks
         state.read_position = max(state.read_position, start) if stays else start
         return (Wish.CHANGED, *state.end_of_topic())
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an act acked an entry beyond mark-delete, except for the messages in the bitset `left`.
-
-        If the entry is pending, only these messages stay pending. If `left` is 0, the entry is not delivered again.
-        """
+        """Note that an operator's act acked an entry, except for the messages in the bitset `left`."""
         dispatcher = self.state.dispatcher
         for consumer in dispatcher.consumers:
             passed = consumer.pending.get(position) - left.bit_count()
@@ -222,12 +210,12 @@ class SubscriptionMachine:
             self.state.story.passed(position)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """Remember acks of messages that an act passed, until the act can no longer be undone."""
+        """Record acks until an act can no longer be undone."""
         self.state.cursor.start_undo_overlay(recorded)
         self.state.undo_act_id = act_id
         self.state.undo_until_ms = until_ms
 
     def undo_is_over(self) -> None:
-        """Stop remembering acks for an act that can no longer be undone."""
+        """Stop recording acks for an undo."""
         self.state.undo_until_ms = 0
         self.state.cursor.stop_undo_overlay()

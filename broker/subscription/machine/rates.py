@@ -1,4 +1,4 @@
-"""Dispatch rates: one that all subscriptions of a topic share, and one for each subscription.
+"""Dispatch rates of topics and subscriptions.
 
 When a rate is used up, Pulsar checks again after 1,000 ms. Vela continues as soon as the rate allows the next message.
 """
@@ -18,23 +18,22 @@ __all__ = ["DispatchLimit", "RatePair", "rates_of"]
 
 
 class RatePair:
-    """Two token buckets, one for messages and one for bytes; None = no limit."""
+    """Two token buckets, one for messages and one for bytes per second. None means no limit."""
 
     __slots__ = ("bytes", "messages")
 
     def __init__(self, messages: int, size_bytes: int, now_ms: int) -> None:
-        """Set both rates, in units per second; 0 = no limit."""
         self.messages = TokenBucket(messages, now_ms) if messages else None
         self.bytes = TokenBucket(size_bytes, now_ms) if size_bytes else None
 
     @classmethod
     def of(cls, messages: int, size_bytes: int, now_ms: int) -> RatePair | None:
-        """Return the pair; None when neither is limited."""
+        """Return the pair, or None if neither rate is limited."""
         return cls(messages, size_bytes, now_ms) if messages or size_bytes else None
 
 
 def rates_of(policies: Policies) -> tuple[int, ...]:
-    """Return every rate in the policies, publish rates included, to notice when one changes."""
+    """Return all rates in the policies, including publish rates."""
     return (
         policies.publish_rate_messages,
         policies.publish_rate_bytes,
@@ -46,13 +45,13 @@ def rates_of(policies: Policies) -> tuple[int, ...]:
 
 
 class DispatchLimit:
-    """The dispatch rates of one subscription: its own, and the one that all subscriptions of the topic share."""
+    """The dispatch rates that limit one subscription."""
 
     def __init__(self, rates: Sequence[RatePair], *, times: int = 0) -> None:
         self._messages = [each.messages for each in rates if each.messages is not None]
         self._bytes = [each.bytes for each in rates if each.bytes is not None]
         self._waits_until_ms = 0
-        self.times = times  # how often delivery had to wait
+        self.times = times  # Number of waits
 
     @classmethod
     def of(
@@ -63,7 +62,7 @@ class DispatchLimit:
         now_ms: int,
         replaces: DispatchLimit | None,
     ) -> DispatchLimit | None:
-        """Return the limit, or None when no rate is set. `times` continues from the limit that it replaces."""
+        """Return the limit, or None if no rate is set. `times` continues from the limit in `replaces`."""
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages, policies.subscription_dispatch_rate_bytes, now_ms
         )
@@ -73,17 +72,17 @@ class DispatchLimit:
         return cls(limited, times=0 if replaces is None else replaces.times)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return the milliseconds that delivery must wait; 0 = something may be sent now. Counts each wait once."""
+        """Return how long delivery must wait. Counts each wait once."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
         if not wait_ms:
-            self._waits_until_ms = now_ms  # the old value may be far in the future, if the clock was set back
+            self._waits_until_ms = now_ms  # The old value may be far in the future if the clock was set back
         elif self._waits_until_ms <= now_ms:
             self.times += 1
             self._waits_until_ms = now_ms + wait_ms
         return wait_ms
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Return whether delivery waits for a rate, as of the last call of `wait_ms`. Does not count a wait."""
+        """Return whether the wait that `wait_ms` last returned is not over."""
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:
@@ -91,7 +90,7 @@ class DispatchLimit:
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Take tokens from the buckets, one for each message and each byte of these deliveries."""
+        """Take tokens for the messages and bytes of these deliveries."""
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()

@@ -1,4 +1,4 @@
-"""Convert stored entries for dispatchers: with their cost, the slot of their key, and the uuid that links chunks."""
+"""Convert stored entries for dispatchers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FoundEntry", "read_entries", "whole_entries"]
 
-_new: Final = tuple.__new__  # takes 0.2 µs less than the named tuple's constructor
+_new: Final = tuple.__new__  # Takes 0.2 µs less than the named tuple's constructor
 
 
 class FoundEntry(NamedTuple):
-    """A stored entry as dispatchers see it: a `Deliverable`, with the entry itself for the delivery."""
+    """A stored entry as a `Deliverable`."""
 
     position: Position
     messages_remaining: int
@@ -32,7 +32,7 @@ class FoundEntry(NamedTuple):
 
 
 def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries in the same order. Their cost does not include messages that are already acked."""
+    """Convert entries in order, without the cost of messages that are already acked."""
     if not cursor.has_partial_acks:
         return whole_entries(found, type_)
     read: list[FoundEntry] = []
@@ -43,9 +43,9 @@ def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: Subscripti
 
 
 def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries in the same order, each at the cost of all its messages.
+    """Convert entries in order, with the cost of all messages.
 
-    This parses the metadata of chunks, except on Failover, which needs neither their uuid nor their slot.
+    The metadata of chunks is not parsed on Failover, which does not use it.
     """
     chunks = 0 if type_ is SubscriptionType.FAILOVER else FLAG_CHUNK
     return [
@@ -57,7 +57,7 @@ def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list
 
 
 def _chunk(entry: StoredEntry) -> FoundEntry:
-    """Convert a chunk. All chunks of a message get the same slot, by its key or else by its uuid."""
+    """All chunks of a message get the same slot, even without a key."""
     uuid = parse_header(entry.data).chunk_uuid or ""
     return FoundEntry(
         Position(entry.ledger_id, entry.entry_id),

@@ -1,4 +1,4 @@
-"""Decide when entries are redelivered, and when entries that were held back are sent."""
+"""Decide when to redeliver entries, and when to send entries that were held back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Redelivery"]
 
-_INFO: Final = 20  # as in Python's logging
+_INFO: Final = 20
 _AGAIN: Final[Effects] = (Wish.CHANGED, Wish.SEND)
 
 
@@ -39,17 +39,16 @@ class Redelivery:
     def redeliver(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> Effects:
-        """Redeliver these entries of a consumer, or everything pending at it if `positions` is None.
+        """Redeliver these entries of a consumer, or all its pending entries if `positions` is None.
 
-        On Exclusive and Failover, redeliver everything unacked if the consumer is active. The delivery story records
-        the `reason`.
+        On Exclusive and Failover, the active consumer gets everything unacked again.
         """
         if positions is not None and not positions:
             return ()
         state = self._state
         self.record_return(member, positions, reason, now_ms)
         if len(state.deadlines) and not state.type.single_active:
-            # Cancel only the deadlines of entries pending at this consumer, not those of other consumers.
+            # The deadlines of other consumers must stay.
             asked = member.dispatch.pending if positions is None else positions
             state.forget_deadlines(
                 [each for each in asked if state.dispatcher.has_pending(member.dispatch, each)]
@@ -61,7 +60,7 @@ class Redelivery:
     def record_return(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> None:
-        """Record in the delivery story the entries that are about to be taken back from a consumer; None = all."""
+        """Record in the delivery story which entries are about to be taken back. None means all entries."""
         state = self._state
         if not state.story.is_on:
             return
@@ -71,7 +70,7 @@ class Redelivery:
                 state.story.rewound(reason, state.cursor, now_ms)
             return
         pending, counts = member.dispatch.pending, state.counts
-        if positions is None and not len(counts):  # a consumer that leaves may have very many entries
+        if positions is None and not len(counts):  # A consumer that leaves may have very many entries
             runs = [PendingRun(*run, 0) for run in pending.deliveries()]
             state.story.returned(reason, member, runs, now_ms)
             return
@@ -88,22 +87,22 @@ class Redelivery:
     def redeliver_at(
         self, member: Member, positions: Iterable[Position], due_ms: int, now_ms: int
     ) -> Effects:
-        """Redeliver these entries at `due_ms`, unless they are acked before that. For negative acks with a delay."""
+        """Redeliver these entries at `due_ms`, unless they are acked before that time."""
         if due_ms <= now_ms:
             return self.redeliver(member, list(positions), StoryEvent.NEGATIVELY_ACKED, now_ms)
         for position in positions:
-            # Ignore entries not pending at this consumer: a client must not fill the timers with made-up ids.
+            # A client must not fill the timers with made-up ids.
             if self.has_pending(member, position):
                 self._state.deadlines.nack(position, due_ms)
         return (Watch(due_ms), Wish.CHANGED)
 
     def has_pending(self, member: Member, position: Position) -> bool:
-        """Return whether an entry is pending at a consumer: sent to it and not fully acked."""
+        """Return whether an entry was sent to this consumer and is not fully acked."""
         state = self._state
         return state.dispatcher.has_pending(member.dispatch, position) and not state.cursor.is_acked(position)
 
     def replay(self, positions: Iterable[Position]) -> Effects:
-        """Send entries that were held back, except those acked meanwhile and those that no read has reached yet."""
+        """Send entries that were held back, except entries that are acked or not yet read."""
         state = self._state
         if state.members:
             state.dispatcher.replay(
@@ -116,7 +115,7 @@ class Redelivery:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """Return the earliest time at which something is due; None = nothing waits for a time."""
+        """Return the earliest time at which something is due, if any."""
         state = self._state
         dues = (
             state.deadlines.next_due_ms(),
@@ -127,7 +126,7 @@ class Redelivery:
         return min((due for due in dues if due is not None), default=None)
 
     def time_passed(self, now_ms: int) -> tuple[int, Effects]:
-        """Do everything that is due; return the number of entries and the effects. Running it twice does no harm."""
+        """Do everything that is due. Return the number of entries and the effects. Safe to repeat."""
         effects: list[Effect] = [*self.switch(now_ms)]
         overdue = self._overdue(now_ms, effects)
         return overdue + self._filter_again(now_ms, effects), effects
@@ -152,14 +151,14 @@ class Redelivery:
         return effects
 
     def watch_switch(self, now_ms: int) -> Effects:
-        """After a consumer came or left, make sure that a switch happens when it is due."""
+        """Make sure that a planned switch happens when it is due."""
         due_ms = self._state.dispatcher.due_ms
         if due_ms is None:
             return ()
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell a new consumer whether it is active. If a switch is planned, the switch tells it later."""
+        """On Failover, tell a new consumer whether it is active."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
@@ -167,7 +166,6 @@ class Redelivery:
         return self.watch_switch(now_ms)
 
     def _overdue(self, now_ms: int, effects: list[Effect]) -> int:
-        """Add an effect for each consumer with overdue deliveries; return the number of these deliveries."""
         state = self._state
         due = {
             each.position: each
@@ -184,21 +182,14 @@ class Redelivery:
         return overdue
 
     def _overdue_at(self, member: Member, due: Mapping[Position, Due]) -> list[Due]:
-        """Return which of these deliveries are pending at a consumer.
-
-        Looks at its pending entries or at `due`, whichever are fewer: the deliveries to hundreds of consumers may time
-        out together.
-        """
+        """Search the smaller collection, because deliveries to hundreds of consumers may time out together."""
         state, pending = self._state, member.dispatch.pending
         if not state.type.single_active and len(pending) < len(due):
             return [due[position] for position in pending if position in due]
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Let the filters decide again about rescheduled entries that are due. Return the number of these entries.
-
-        If the whole subscription was waiting, that counts as one more entry.
-        """
+        """Return the number of due entries, plus 1 if the whole subscription waited."""
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:

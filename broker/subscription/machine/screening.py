@@ -1,8 +1,6 @@
-"""Sort out entries that were read but must not be sent: the step between a subscription's read and its dispatcher.
+"""Sort out entries that were read but must not be sent.
 
-A read is screened only if filters are configured or one of its entries has one of SCREENED_FLAGS. For any other read
-the check costs one `|=` per entry. The broker itself acks and counts an entry that no consumer may get. The entry
-spends no permit.
+A read is screened only if filters are configured or one of its entries has one of SCREENED_FLAGS.
 """
 
 from __future__ import annotations
@@ -29,23 +27,21 @@ if TYPE_CHECKING:
 __all__ = ["SCREENED_FLAGS", "Delayed", "Screening"]
 
 SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_DELAYED | FLAG_MARKER
-MAX_RESCHEDULED: Final = 10_000  # with more rescheduled entries than this, the whole subscription waits
+MAX_RESCHEDULED: Final = 10_000  # Above this number, the whole subscription waits
 _STORY_EVENTS: Final = {
     Discard.CORRUPT: StoryEvent.CORRUPT,
     Discard.MARKER: StoryEvent.MARKER,
     Discard.FILTER: StoryEvent.FILTERED,
 }
-_ERROR: Final = 40  # as in Python's logging
+_ERROR: Final = 40
 
 
 class _Early(Enum):
-    """The fate of an entry that was read before its delivery time. Reads normally pass over such entries."""
-
     NOT_DUE = "not due"
 
 
 class Delayed(Protocol):
-    """The part of the topic's delayed messages that reading and screening use."""
+    """The topic's delayed messages."""
 
     def passes_over(self, type_: SubscriptionType) -> bool:
         """Return whether a subscription of this type passes over delayed entries now."""
@@ -58,7 +54,7 @@ class Delayed(Protocol):
 
 
 class Screening:
-    """The screening of one subscription. It asks the filters again about a rescheduled entry after `delay_ms`."""
+    """The screening of one subscription."""
 
     def __init__(
         self,
@@ -79,7 +75,7 @@ class Screening:
     def screen(
         self, found: Sequence[StoredEntry], plan: ReadPlan, now_ms: int
     ) -> tuple[list[StoredEntry] | None, Effects]:
-        """Return the entries of `found` to send, and effects. None = load counts, then read these entries again."""
+        """Return the entries to send, and effects. None means that the entries must be read again after the effects."""
         effects: list[Effect] = []
         kept: list[StoredEntry] = []
         discarded: list[tuple[StoredEntry, Discard]] = []
@@ -135,7 +131,7 @@ class Screening:
         for each in self._filters:
             try:
                 verdict = Verdict(each.verdict(shown))
-            except Exception as error:  # a project's faulty filter must not lose a message
+            except Exception as error:  # A faulty filter must not lose a message
                 counters = state.counters
                 counters.filter_errors += 1
                 if is_worth_a_line(counters.filter_errors):
@@ -159,7 +155,7 @@ class Screening:
         now_ms: int,
         effects: list[Effect],
     ) -> IndexMissing | None:
-        """Ack the entries that no consumer may get. If message counts are missing for that, return which ones."""
+        """Ack the discarded entries, or return which message counts are missing."""
         state = self._state
         for entry, reason in discarded:
             position = Position(entry.ledger_id, entry.entry_id)
@@ -195,7 +191,7 @@ class Screening:
     # -- rescheduled by a filter ---------------------------------------------------------------------------------
 
     def _stops_everything(self, later: int) -> bool:
-        """Return whether the following entries must wait: on Exclusive and Failover, or beyond MAX_RESCHEDULED."""
+        """Return whether the following entries must wait."""
         if self._state.dispatcher.replays_unassigned:
             return len(self._state.rescheduled) + later > MAX_RESCHEDULED
         return True

@@ -1,7 +1,6 @@
-"""Decide which entries to send next: plan the read, find entries in memory, screen them, assign them to consumers.
+"""Decide which entries to send next, and to which consumers.
 
-While consumers keep up, an entry is delivered from memory, in the same callback that sends the producer's receipt. An
-entry that is not in memory is first read, then sent.
+While consumers keep up, entries are delivered from memory, in the same callback that sends the producer's receipt.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITE_BYTES", "Sending"]
 
-# A batch that has reached this size is complete. The dispatcher then checks again whether the peer can receive more.
+# At this size, a batch ends, and the dispatcher checks again whether the peer can receive more.
 WRITE_BYTES: Final = 1024 * 1024
 
 
 class CompactedPage(Protocol):
-    """Everything that compaction kept of a topic from `first` up to but not including `end`."""
+    """All entries that compaction kept from `first` up to but not including `end`."""
 
     @property
     def first(self) -> Position: ...
@@ -54,7 +53,7 @@ class CompactedPage(Protocol):
 class Sending:
     """The sending of one subscription.
 
-    `cached` has the log's entries in memory: ledger → entry id → entry. A read returns at most `read_entries` entries.
+    `cached` has the entries in memory, by ledger id and entry id. A read returns at most `read_entries` entries.
     """
 
     def __init__(
@@ -72,29 +71,29 @@ class Sending:
         self._state = state
         self._screening = screening
         self._compacted = compacted
-        self._page: CompactedPage | None = None  # a page of a compacted topic that is not completely sent yet
+        self._page: CompactedPage | None = None  # A page that is not completely sent yet
         self._ledgers = ledgers
         self._cached = cached
         self._delayed = delayed
-        self._just_read: dict[tuple[int, int], StoredEntry] = {}  # by position
-        self._found_bytes = 0  # of the entries found for the current plan
+        self._just_read: dict[tuple[int, int], StoredEntry] = {}
+        self._found_bytes = 0
         self._found_flags = 0
-        self._found_trimmed = False  # whether the log has trimmed the found entries, which compaction kept
+        self._found_trimmed = False  # Whether the log has trimmed the found entries
 
     def compacted_read(self, page: CompactedPage) -> None:
-        """Keep the entries that were read from a compacted topic until they are sent."""
+        """Keep entries that were read from a compacted topic until they are sent."""
         self._page = page
 
     def entries_read(self, entries: Sequence[StoredEntry]) -> None:
-        """Keep the entries of a read until `forget_read`: the cache may be too small for them."""
+        """Keep the entries of a read until `forget_read`. The cache may be too small for them."""
         self._just_read = {entry[:2]: entry for entry in entries}
 
     def forget_read(self) -> None:
-        """Forget the entries of the last read: as many as possible have been sent."""
+        """Forget the entries of the last read."""
         self._just_read = {}
 
     def next_batch(self, now_ms: int) -> Batch | None:
-        """Return the next batch, or None when there is none. Check `State.may_send` before the first call."""
+        """Return the next batch, if any. Check `State.may_send` before the first call."""
         state = self._state
         most: int | None = None
         if state.limit is not None:
@@ -116,10 +115,7 @@ class Sending:
     # -- finding -------------------------------------------------------------------------------------------------
 
     def _read(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the entries that are in memory, beginning at the read position.
-
-        If there are none, return the effects to carry out.
-        """
+        """Add to `found` the entries that are in memory, or return the effects to carry out."""
         if self._compacted.horizon is not None and self._state.reads_compacted:
             wanted = self._read_compacted(self._compacted.horizon, plan, found, most)
             if found or wanted is not None:
@@ -160,11 +156,10 @@ class Sending:
     def _read_compacted(
         self, horizon: Position, plan: ReadPlan, found: list[StoredEntry], most: int | None
     ) -> Effects | None:
-        """Add to `found` the entries that compaction kept up to its horizon.
+        """Add to `found` the entries that compaction kept, or return the read to make.
 
-        If none of them is in memory, return the read to make. If the read position is beyond the horizon, add nothing
-        and return None: reading continues in the log. One call finds either trimmed or stored entries, never both,
-        because the cursor has acks of stored entries only.
+        Beyond the horizon, return None without entries, because reading continues in the log. One call finds either
+        trimmed or stored entries, because the cursor has acks of stored entries only.
         """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)
@@ -198,10 +193,7 @@ class Sending:
         return None if found or position > horizon else (ReadCompacted(position),)
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the plan's entries before the first that is not in memory.
-
-        If there are none, return the read to make.
-        """
+        """Add to `found` the plan's entries that are in memory, or return the read to make."""
         size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)
@@ -215,12 +207,12 @@ class Sending:
                 if size_bytes >= WRITE_BYTES:
                     break
             elif not self._ledgers.contains(position):
-                self._state.dispatcher.discard(position)  # trimmed meanwhile
+                self._state.dispatcher.discard(position)  # The entry was trimmed meanwhile
             elif found:
-                break  # later entries must not overtake it
+                break  # Later entries must not overtake the missing entry
             else:
-                # Also read the positions of later plans: a plan has at most a hundred, but thousands of delayed
-                # messages may fall due at once.
+                # Also read the positions of later plans. A plan has at most a hundred positions, but thousands of
+                # delayed messages may fall due at once.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)
         self._found_bytes, self._found_flags = size_bytes, flags
@@ -280,7 +272,6 @@ class Sending:
         )
 
     def _time_out(self, member: Member, assignment: Assignment[FoundEntry], now_ms: int) -> Effects:
-        """Start the ack timeout of entries that are being sent, for a client that leaves timeouts to the broker."""
         request, state = member.request, self._state
         tick_ms, backoff_ms = request.ack_timeout_tick_ms, request.ack_timeout_backoff
         timeout_at_ms = now_ms + request.ack_timeout_ms
