@@ -201,7 +201,7 @@ class ConsumerPort(Protocol):
         the subscription's consumers, on Failover only this consumer and the active one.
         """
 
-    async def seek_time(self, publish_time_ms: int) -> None:
+    async def seek_time(self, time_ms: int) -> None:
         """Move the cursor to the first entry appended at or after this time, in ms since 1970.
 
         The broker closes consumers as in `seek_position`.

@@ -247,12 +247,12 @@ class Consumer(Member):
         """
         await self._subscription.seek_position(self, position, remaining)
 
-    async def seek_time(self, publish_time_ms: int) -> None:
+    async def seek_time(self, time_ms: int) -> None:
         """Close the consumers and move the cursor to the first entry appended at or after this time.
 
         Cancelling stops only the search for the entry.
         """
-        await self._subscription.seek_time(self, publish_time_ms)
+        await self._subscription.seek_time(self, time_ms)
 
     async def last_message(self) -> LastMessage:
         """Return the last message for this consumer, and the mark-delete position."""
