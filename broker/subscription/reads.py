@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 class Reads:
     """The reads of one subscription. A read that ends calls `ended` with its entries.
 
-    A failed read waits for a while, then calls `ended` without entries. A read that finds an entry missing from the log
-    calls `gap_found`, then `ended` without entries. A stopped read does not call `ended`.
+    A failed read waits, then calls `ended` without entries. A read that finds an entry missing from the log calls
+    `gap_found`, then `ended` without entries. A stopped read does not call `ended`.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Reads:
         self.task: asyncio.Task[None] | None = None
 
     def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
-        """Start a read in a task. Call this only while no read is under way."""
+        """Start a read. Call this only while no read is under way."""
         self.task = asyncio.create_task(self._run(read), name=f"read for {self._name}")
 
     def stop(self) -> None:
-        """Cancel the read under way, because a read repeats while the database is unavailable."""
+        """Cancel the read under way."""
         if self.task is not None:
             self.task.cancel()
 
@@ -64,7 +64,7 @@ class Reads:
         except Exception as error:
             self._faults += 1
             pause_s = pause_after_faults_s(self._faults)
-            if isinstance(error, PersistenceFailed):  # The message needs no traceback
+            if isinstance(error, PersistenceFailed):
                 logger.error(
                     "%s: a read failed; next try in %.1f s: %s",
                     self._name,

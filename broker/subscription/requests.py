@@ -30,8 +30,8 @@ __all__ = [
 class Delivery(NamedTuple):
     """One entry on its way to one consumer.
 
-    The permits for the entry are already spent. On Shared and Key_Shared, the pending ack is already recorded, unless
-    the topic is non-persistent.
+    The permits are already spent. Shared and Key_Shared have recorded the pending ack, unless the topic is
+    non-persistent.
     """
 
     entry: StoredEntry
@@ -49,21 +49,21 @@ class SubscribeRequest:
     consumer_name: str
     durable: bool = True
     priority: int = 0
-    earliest: bool = False  # Whether a new subscription begins at the first entry; otherwise after the last
+    earliest: bool = False  # Whether a new subscription begins at the first entry
     start: Position | None = None  # First entry of a non-durable subscription; None = LATEST
-    start_remaining: int | None = None  # Bitset of the messages to send of the entry at `start`; None = all
-    # If positive, a new cursor begins this many seconds back, and `earliest` and `start` are ignored.
+    start_remaining: int | None = None  # Bitset of the messages to send from `start`; None = all
+    # If positive, a new cursor begins this far back, and `earliest` and `start` are ignored.
     rollback_s: int = 0
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
     ack_timeout_ms: int = 0  # If positive, the broker runs the ack timeout
-    ack_timeout_tick_ms: int = 1  # The due time of a timeout is rounded up to a multiple
-    # Maps a redelivery count to the milliseconds that are added to the timeout.
+    ack_timeout_tick_ms: int = 1  # Timeouts are rounded up to a multiple of the tick
+    # Maps a redelivery count to milliseconds that are added to the timeout.
     ack_timeout_backoff: Callable[[int], int] | None = None
     # Warnings about options. A subscription logs each warning once.
     warnings: Sequence[str] = ()
-    # On a compacted topic, read the entries that compaction kept, then the log.
+    # On a compacted topic, read the kept entries, then the log.
     read_compacted: bool = False
     epoch: int | None = None  # The Java client's consumer epoch
     key_shared: KeySharedPolicy = AUTO_SPLIT  # Exclusive uses the sticky ranges too
@@ -81,21 +81,21 @@ class AckRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessage:
-    """The last message that a consumer can get, and mark-delete. Clients compute hasMessageAvailable from the two."""
+    """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) = there is no message
-    batch_size: int  # Messages of the batch, up to and including the last message; 0 = no batch
+    batch_size: int  # Messages of the batch up to the last message; 0 = no batch
     mark_delete: Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStatistics:
-    """The figures of one consumer, and the backlog of its subscription."""
+    """The figures of one consumer, and its subscription's backlog."""
 
     connected_ms: int
     permits: int
     unacked_messages: int  # Always 0 on Exclusive and Failover, as in Pulsar
-    is_blocked: bool  # Whether the consumer's own limit on unacked messages stops delivery
+    is_blocked: bool  # Whether the consumer's limit on unacked messages stops delivery
     backlog_entries: int
     messages_out_per_s: float
     bytes_out_per_s: float
@@ -110,10 +110,10 @@ class ConsumerSink(Protocol):
         """Send deliveries to the client."""
 
     def is_writable(self) -> bool:
-        """Return False while the client does not read. The dispatcher then skips the consumer."""
+        """Return False while the client does not read."""
 
     def on_end_of_topic(self) -> None:
-        """Note that the topic is terminated and every message in the topic is acked."""
+        """Note that the topic is terminated and fully acked."""
 
     def on_consumer_closed(self, reason: str) -> None:
         """Tell the client that the broker detached the consumer."""
@@ -122,10 +122,10 @@ class ConsumerSink(Protocol):
         """Close the connection, because the client cannot split a batch. No further call follows."""
 
     def on_active_change(self, is_active: bool) -> None:
-        """On Failover, tell the client whether its consumer is now active, if the protocol can."""
+        """Tell a Failover client whether its consumer is active."""
 
     async def is_alive(self) -> bool:
-        """Ping the client, and return within 5 s whether the client seems alive."""
+        """Return within 5 s whether the client seems alive."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

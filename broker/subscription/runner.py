@@ -1,6 +1,5 @@
-"""Run one subscription's machine by passing events to the machine and carrying out its effects.
+"""Pass events to one subscription's machine, and carry out the machine's effects.
 
-A failed read is repeated after a pause. A failed ack closes its consumer. A failed dispatch closes every consumer.
 `pump` is synchronous. A task reads the entries and counts that are not in memory, then pumps again. This file has over
 400 lines because each method of the machine and each effect needs a few lines here.
 """
@@ -60,7 +59,7 @@ __all__ = ["SubscriptionRunner"]
 
 logger = logging.getLogger(__name__)
 
-# After this many entries or bytes, a subscription pauses until the waiting callbacks have run.
+# After this many entries or bytes, a subscription lets the waiting callbacks run.
 TURN_ENTRIES: Final = 1000
 TURN_BYTES: Final = 4 * 1024 * 1024
 
@@ -68,8 +67,8 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 class SubscriptionRunner:
     """The runner of one subscription. Call its methods only from the event loop.
 
-    `subscription_id` is None for a reader's cursor, which is not stored. `report` is called after a change. `forget` is
-    called when the last consumer of a reader's cursor leaves, except during a seek, because the reader then returns.
+    `subscription_id` is None for a reader's cursor. `forget` is called when the last consumer of such a cursor leaves,
+    except during a seek, because the reader then returns.
     """
 
     def __init__(
@@ -259,7 +258,7 @@ class SubscriptionRunner:
         self._report()
 
     def stop_reading(self) -> None:
-        """Stop reading when the topic is closed, because a read repeats while the database is unavailable."""
+        """Stop reading, because a read would repeat while the database is unavailable."""
         self._reads.stop()
 
     @property
@@ -278,7 +277,7 @@ class SubscriptionRunner:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
-        self.pump()  # Permits have no other effect
+        self.pump()  # Pumping is the only effect of permits
 
     def ack(
         self,
@@ -292,7 +291,7 @@ class SubscriptionRunner:
     ) -> None:
         """Apply the acks of one command in memory. The flusher stores the cursor later.
 
-        `returns_permits` means that the client discarded the entries and granted one permit for each entry.
+        `returns_permits` means that the client discarded the entries and granted a permit for each entry.
         """
         if validation_error is not None:
             self.carry_out(self._machine.acks.thrown_away(consumer, validation_error))
@@ -318,7 +317,7 @@ class SubscriptionRunner:
         positions: Sequence[Position] | None,
         reason: StoryEvent = StoryEvent.ASKED_AGAIN,
     ) -> None:
-        """Redeliver these entries. None = redeliver everything pending."""
+        """Redeliver these entries, or everything pending if `positions` is None."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
@@ -333,7 +332,7 @@ class SubscriptionRunner:
             self.carry_out(self._machine.gone(consumer, self._clock.now_ms()))
 
     def close_consumers(self, reason: str, *, standby: bool = True) -> int:
-        """Close every consumer, and return how many were closed. Each client then subscribes again.
+        """Close every consumer, and return how many were closed.
 
         If `standby` is False, inactive Failover consumers stay, because they have no pending entries.
         """
@@ -368,11 +367,11 @@ class SubscriptionRunner:
         return entries
 
     def next_due_ms(self) -> int | None:
-        """Return the next due time in Unix milliseconds. None = nothing waits for a time."""
+        """Return the next due time in Unix milliseconds, if any."""
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Send delayed messages that are due, except those acked meanwhile and those that no read has reached yet."""
+        """Send due delayed messages that were read and are not acked."""
         self.carry_out(self._machine.redelivery.replay(positions))
 
     def _switch_soon(self) -> None:
@@ -402,7 +401,7 @@ class SubscriptionRunner:
         for entry in effect.entries:
             self._delayed.keep_back(entry)
 
-    # -- storing: the methods of `FlushedCursor` -----------------------------------------------------------------
+    # -- methods of `FlushedCursor` ------------------------------------------------------------------------------
 
     @property
     def subscription_id(self) -> int:
@@ -427,7 +426,7 @@ class SubscriptionRunner:
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:
-        """Store the cursor soon, after a change that is not a consumer's ack."""
+        """Store the cursor soon after a change that is not an ack."""
         self._flusher.mark(self)
 
     def _acks_wait(self) -> None:
@@ -441,7 +440,7 @@ class SubscriptionRunner:
         self._flusher.when_durable(self, effect.receipt)
 
     def take_dirty(self) -> CursorFlush | None:
-        """Return the changes that the flusher has to store, or None."""
+        """Return the changes to store, or None."""
         self._flushing_since_s, self._unstored_since_s = self._unstored_since_s, 0.0
         if self._traced is not None:
             self._traced.flushing()
@@ -475,7 +474,7 @@ class SubscriptionRunner:
     # -- waiting and failed acks ---------------------------------------------------------------------------------
 
     async def acks_settled(self) -> None:
-        """Wait until every ack received so far is applied or refused. Safe to cancel.
+        """Wait until every received ack is applied or refused. Safe to cancel.
 
         A consumer that attaches earlier may get messages that are already acked.
         """
@@ -500,11 +499,6 @@ class SubscriptionRunner:
             )
 
     def _ack_failed(self, key: int, receipt: DurableCallback | None, error: Exception) -> None:
-        """Answer the receipt of an ack command with the error, and close the consumer.
-
-        After the close, the broker delivers the consumer's messages again. If the consumer stayed open, a client that
-        asked for no receipt would assume that the messages are acked.
-        """
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name
         fields = self._log_fields() | ({} if consumer is None else {"consumer": who})
@@ -522,6 +516,7 @@ class SubscriptionRunner:
                 text = f"the ack failed inside the broker ({error!r}); the broker's log says more"
                 error = PersistenceFailed(text)
             self._settle(Settle(receipt, error))
+        # If the consumer stayed open, a client that asked for no receipt would assume that its messages are acked.
         if consumer is not None:
             consumer.closed_by_broker("an ack failed inside the broker; the broker's log says why")
             self.remove_consumer(consumer)

@@ -32,15 +32,15 @@ class SubscriptionSettings:
 
     batch_index_acks: bool
     counts_every_send: bool
-    failover_by_hash: bool  # Even on partitions, a hash ring of names chooses the active consumer
+    failover_by_hash: bool  # Whether a hash ring chooses the active consumer, even on partitions
     failover_delay_ms: int
     filter_delay_ms: int  # Delay before a rescheduled entry is filtered again
-    max_unacked: UnackedLimits  # Used where the policies set no limit
+    max_unacked: UnackedLimits
     ring_points: int  # Points of each Key_Shared consumer on the hash ring; 0 = split ranges in half
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> SubscriptionSettings:
-        """Return the part of the broker's settings that concerns subscriptions."""
+        """Return the settings that concern subscriptions."""
         return cls(
             batch_index_acks=settings.batch_index_acks,
             counts_every_send=settings.counts_every_send,
@@ -54,7 +54,7 @@ class SubscriptionSettings:
         )
 
     def unacked_limits(self, policies: Policies, *, is_durable: bool) -> UnackedLimits:
-        """Return the limits of the policies, or else of the settings. A reader's cursor has no limits."""
+        """Return the limits. A policy overrides the setting. A reader's cursor has no limits."""
         if not is_durable:
             return UnackedLimits(0, 0)
         consumer, subscription = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription
@@ -75,7 +75,7 @@ class SubscriptionSettings:
     ) -> Dispatcher:
         """Make a dispatcher without consumers.
 
-        If `failover_delay_ms` is None, use the setting. Shared and Key_Shared continue from the redelivery `counts`.
+        If `failover_delay_ms` is None, the setting applies.
         """
         return dispatcher_for(
             type_,

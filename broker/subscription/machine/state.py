@@ -37,10 +37,7 @@ class Discard(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """Counts of one subscription since the topic was loaded.
-
-    Only `ack_latencies` is reset, whenever a point for the charts is taken.
-    """
+    """Counts of one subscription since the topic was loaded."""
 
     messages_out: int = 0
     messages_acked: int = 0
@@ -48,14 +45,13 @@ class Counters:
     messages_expired: int = 0
     invalid_acks: int = 0
     ignored_acks: int = 0
-    # Number of ack commands for each validation error.
     validation_errors: dict[str, int] = field(default_factory=dict)
-    option_warnings: dict[str, int] = field(default_factory=dict)  # Number of consumers for each warning
+    option_warnings: dict[str, int] = field(default_factory=dict)
     discarded: dict[Discard, int] = field(default_factory=lambda: dict.fromkeys(Discard, 0))
     damaged_entries: int = 0
     filter_errors: int = 0
-    reschedules: int = 0  # Number of times that a filter rescheduled an entry
-    ack_latencies: AckLatencies = field(default_factory=AckLatencies)
+    reschedules: int = 0
+    ack_latencies: AckLatencies = field(default_factory=AckLatencies)  # Reset for each point of the charts
 
 
 class Compacted(Protocol):
@@ -63,7 +59,7 @@ class Compacted(Protocol):
 
     @property
     def horizon(self) -> Position | None:
-        """The last position that compaction covers. None = readers get only the log."""
+        """The last position that compaction covers, if any."""
 
 
 class Member:
@@ -74,7 +70,7 @@ class Member:
     ) -> None:
         self.key = dispatch.key
         self.name = dispatch.name
-        self.address = address  # The client's "ip:port"
+        self.address = address
         self.dispatch = dispatch
         self.request = request
         self.connected_ms = now_ms
@@ -84,7 +80,7 @@ class Member:
         self.messages_acked = 0
         self.messages_redelivered = 0
         self.entries_out = 0
-        # In each of the five times below, 0 means never.
+        # In the next five lines, 0 means never.
         self.first_flow_ms = 0
         self.last_flow_ms = 0
         self.first_delivery_ms = 0
@@ -98,7 +94,7 @@ class Member:
 
 
 class State:
-    """The state of one subscription, which the parts of its machine share."""
+    """The state that the parts of a subscription's machine share."""
 
     def __init__(
         self,
@@ -115,9 +111,9 @@ class State:
         now_ms: int,
     ) -> None:
         self.name = name
-        self.is_durable = is_durable  # Whether the cursor is stored
+        self.is_durable = is_durable
         self.type = type_
-        self.stored_type: SubscriptionType | None = type_  # None = not known
+        self.stored_type: SubscriptionType | None = type_
         self.cursor = cursor
         self.dispatcher = dispatcher
         self.counts = counts
@@ -125,33 +121,32 @@ class State:
         story.use_type(keeps_order=type_.single_active)
         self.members: dict[int, Member] = {}
         self._compacted = compacted
-        # `begin_at` stores the current mark-delete position and the requested position here.
+        # `begin_at` stores the mark-delete position and the requested position here.
         self.unstored_place: tuple[Position, Position] | None = None
         self.read_position = cursor.read_from()
-        # Time when an ack last moved the mark-delete position. 0 = never.
+        # Time of the last ack that moved mark-delete. 0 = never.
         self.advanced_ms = 0
         self.deadlines = DeliveryDeadlines()
-        # Entries that a filter rescheduled and that are not due yet.
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
-        # Nothing is sent until this time. No entry may overtake a rescheduled one, or filters have rescheduled too
-        # many entries. 0 = no wait.
+        # Nothing is sent before this time. Otherwise an entry could overtake a rescheduled entry, or filters could
+        # reschedule too many entries.
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None
         self.counters = Counters()
-        # Says what is missing from the log. Until a move clears the text, nothing is sent.
+        # Says what is missing from the log. Nothing is sent until a move clears the text.
         self.gap = ""
         self.is_terminated = is_terminated
-        self.is_paused = False  # Whether an operator stopped dispatch; acks still apply
+        self.is_paused = False  # An operator stopped dispatch
         self.is_deleted = False
-        # During a move, nothing is dispatched. Acks wait, or are refused if `ignores_acks` is set.
+        # During a move, acks wait, or are refused if `ignores_acks` is set.
         self.is_moving = False
         self.ignores_acks = False
         self.rewinds = 0
-        # Number of moves that forgot the pending entries. After a move of this kind, earlier acks are not applied.
+        # Counts moves that forgot the pending entries. Acks from before the latest counted move are not applied.
         self.resets = 0
         self.stored_mark_delete = cursor.mark_delete  # A crash returns the cursor to this position
         self.undo_act_id = 0  # The latest act that has or had an undo window; 0 = none
-        self.undo_until_ms = 0  # End of the undo window; 0 = no window is open
+        self.undo_until_ms = 0  # 0 = no undo window is open
         # Time when a consumer last left. If unknown, the time of loading.
         self.last_used_ms = now_ms
 
@@ -168,7 +163,7 @@ class State:
 
     @property
     def reads_compacted(self) -> bool:
-        """Whether the topic is compacted and the active consumer asked for compacted reads."""
+        """Whether the active consumer reads the compacted topic."""
         if self._compacted.horizon is None:
             return False
         active = self.dispatcher.active
@@ -176,15 +171,14 @@ class State:
         return member is not None and member.request.read_compacted
 
     def begin_at(self, position: Position) -> None:
-        """Remember the position at which the cursor begins, even if its entry is already trimmed.
+        """Remember the position at which the cursor begins.
 
-        The cursor cannot store the position of a trimmed entry. A reader of the compacted topic may still get entries
-        from the position on.
+        A reader of the compacted topic may still get trimmed entries, but the cursor cannot store their positions.
         """
         self.unstored_place = (self.cursor.mark_delete, position)
 
     def place(self) -> Position:
-        """Return the position after mark-delete, or the position of `begin_at` until mark-delete moves."""
+        """Return the position of `begin_at` until mark-delete moves, then the position after mark-delete."""
         mark_delete = self.cursor.mark_delete
         if self.unstored_place is not None and self.unstored_place[0] == mark_delete:
             return self.unstored_place[1]
@@ -193,12 +187,12 @@ class State:
         return Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
 
     def read_start(self) -> Position:
-        """Return where to read from in order to deliver every unacked entry again."""
+        """Return the first position for reading every unacked entry again."""
         start = self.cursor.read_from()
         return max(Position(0, 0), min(start, self.place())) if self.reads_compacted else start
 
     def rewind(self) -> None:
-        """Cancel all deadlines, and deliver every unacked entry again."""
+        """Cancel all deadlines, and read every unacked entry again."""
         self.forget_all_deadlines()
         self.rewinds += 1
         self.read_position = self.read_start()
@@ -220,9 +214,7 @@ class State:
     def end_of_topic(self) -> Effects:
         """Return the effect that tells consumers about the end of a terminated topic.
 
-        Every message must be acked. A reader of the compacted topic must also have got all kept entries, because the
-        backlog does not count trimmed entries. A consumer must have granted permits, because until then its client may
-        not know that it is attached.
+        A consumer must first grant permits, because its client may not know yet that the consumer is attached.
         """
         if not self.is_terminated or self.cursor.backlog_messages or self._has_kept_entries_to_send():
             return ()

@@ -1,9 +1,7 @@
 """Move a subscription's cursor, for example for an operator's act or a client's seek.
 
-`commit` moves the cursor in memory first, while dispatch is stopped. One statement then stores the cursor's new state,
-the snapshot for an undo and the act's result. The owner's epoch guards the statement. If the database refuses the
-statement, the cursor moves back. While the database is unavailable, the statement is repeated. Repeating is safe,
-because the statement sets the whole state.
+`commit` moves the cursor in memory first, then stores the move with one statement. If the database refuses the
+statement, the cursor moves back. The statement can be repeated, because it sets the whole state.
 """
 
 from __future__ import annotations
@@ -44,14 +42,15 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-# A reader loses its cursor if it does not attach again within this time after its seek.
+# A reader loses its cursor if it stays away longer than this after a seek.
 _RETURN_S: Final = 60.0
 
 
 class CursorMove:
     """The gate for every move of one subscription's cursor.
 
-    `forget` is called after a deletion, and when a reader does not return after its seek.
+    Methods that store raise TopicFenced if another broker has taken the topic, and PersistenceFailed if the database
+    refuses. Storing methods are not safe to cancel.
     """
 
     def __init__(
@@ -68,11 +67,11 @@ class CursorMove:
         self._storing = storing
         self._forget = forget
         self._gate = asyncio.Lock()
-        self._resets = 0  # 1 while a move that closes consumers runs or waits, else 0
+        self._resets = 0
 
     @property
     def storing(self) -> Storing:
-        """The objects that store moves. All subscriptions of a broker share these objects."""
+        """The objects that store moves, shared by all subscriptions."""
         return self._storing
 
     @property
@@ -82,7 +81,7 @@ class CursorMove:
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until no move is under way, and prevent moves during the block."""
+        """Wait for the current move, and prevent moves during the block."""
         async with self._gate:
             yield
 
@@ -90,7 +89,7 @@ class CursorMove:
     async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
         """Stop dispatch and put off acks during the block. Moves take turns.
 
-        Raises SubscriptionBusy if the move closes consumers while another move that closes consumers runs or waits.
+        Raises SubscriptionBusy if `closes_consumers` is set and another move that closes consumers runs or waits.
         """
         if closes_consumers and self._resets:
             raise SubscriptionBusy(f"{self._state.name} is being reset; try again when that is done")
@@ -110,18 +109,15 @@ class CursorMove:
     def forget_acks(self) -> None:
         """Refuse all acks until the end of the move, because the move forgets the pending entries.
 
-        Acks that were put off are refused too. Call this inside `moving`, after the last check that could refuse the
-        move, because the consumers of a refused move still need their acks. Then close the consumers at once.
+        Call this inside `moving`, after every check, because the consumers of a refused move still need their acks.
+        Then close the consumers at once.
         """
         self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Close the consumers and reset the cursor for a client's seek. Write an act, unless the client is a reader.
+        """Close the consumers and reset the cursor for a client's seek.
 
-        On Failover, other standby consumers stay.
-
-        Raises SubscriptionBusy like `moving`, TopicFenced if another broker has taken the topic, and PersistenceFailed
-        if the database refuses. Not safe to cancel.
+        Standby consumers stay, except a standby that seeks. Raises SubscriptionBusy like `moving`.
         """
         cursor, runner = self._state.cursor, self._runner
         async with self.moving(closes_consumers=True):
@@ -134,7 +130,7 @@ class CursorMove:
                 try:
                     await self.with_index(lambda: self._reset(position, remaining))
                     self.done()
-                finally:  # The client may never reconnect, even after a failed seek
+                finally:  # The client may never reconnect after a seek
                     asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
                 return
             act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
@@ -175,12 +171,10 @@ class CursorMove:
     ) -> AckOverlay:
         """Change the cursor, and store the change, the snapshot and the act's result together.
 
-        Call this inside `moving`. Check first that the subscription was not deleted while the move waited for its turn.
+        Call this inside `moving`, after checking that the subscription was not deleted while the move waited.
         `begins_at` is the requested place of a reset. Returns the overlay that records acks for an undo.
 
-        Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses. After
-        an error, the cursor is back where it was. Cancelling may close the topic, because the move may or may not have
-        been stored.
+        After an error, the cursor is back where it was. Cancelling may close the topic.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change, begins_at)
@@ -211,7 +205,7 @@ class CursorMove:
     async def stage(self, change: Callable[[], None], begins_at: Position | None) -> StagedMove:
         """Change the cursor in memory only. Call this inside `moving`, while the flusher is paused.
 
-        `begins_at` is the requested place of a reset. None = the move is no reset.
+        `begins_at` is the requested place of a reset.
         """
         state = self._state
         before, place_before = state.cursor.snapshot(), state.unstored_place
@@ -227,11 +221,9 @@ class CursorMove:
         return staged.recorded
 
     async def delete(self, consumer: Consumer, *, force: bool) -> None:
-        """Delete the subscription for a client's unsubscribe. Write an act, unless the client is a reader.
+        """Delete the subscription for a client's unsubscribe.
 
-        Raises MetadataInvalid if other consumers are attached and `force` is not set. Raises SubscriptionBusy like
-        `moving`, TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses. Not
-        safe to cancel.
+        Raises MetadataInvalid if `force` is not set and other consumers exist, and SubscriptionBusy like `moving`.
         """
         async with self.moving(closes_consumers=True):
             others = len(self._runner.consumers.keys() - {consumer.key})
@@ -240,7 +232,7 @@ class CursorMove:
                     f"subscription {self._state.name} has other consumers ({others}); close them or use force"
                 )
             self.forget_acks()
-            # This client expects only its SUCCESS, and no notice that its consumer was closed.
+            # This client expects only its SUCCESS, and no notice of the close.
             consumer.is_open = False
             consumer.departure = DepartureCause.CLOSED
             self._runner.remove_consumer(consumer)
@@ -260,8 +252,7 @@ class CursorMove:
     async def remove(self, reason: str) -> None:
         """Delete a durable subscription for an operator, and tell its clients the reason.
 
-        Raises SubscriptionBusy like `moving`, TopicFenced if another broker has taken the topic, and PersistenceFailed
-        if the database refuses. After an error, the subscription stays. Not safe to cancel.
+        Raises SubscriptionBusy like `moving`. After an error, the subscription stays.
         """
         async with self.moving(closes_consumers=True):
             self.forget_acks()
@@ -270,11 +261,7 @@ class CursorMove:
             self._forget()
 
     async def delete_rows(self) -> None:
-        """Delete the subscription's rows. Call this inside `moving`, and forget the subscription afterwards.
-
-        Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses. Not
-        safe to cancel.
-        """
+        """Delete the subscription's rows. Call this inside `moving`."""
         log, subscription_id = self._runner.log, self._runner.subscription_id
 
         async def delete(connection: Connection, owner_epoch: int) -> bool | None:
@@ -302,7 +289,7 @@ class CursorMove:
             )
 
     async def with_index(self, change: Callable[[], None]) -> None:
-        """Call `change`. Whenever message counts are missing from memory, load the counts and call `change` again."""
+        """Call `change`. If message counts are missing from memory, load the counts and try again."""
         while True:
             try:
                 change()

@@ -37,7 +37,7 @@ class StagedMove:
 
     @property
     def log(self) -> TopicLog:
-        """The log of the cursor's topic."""
+        """The log of the topic."""
         return self._runner.log
 
     async def store(
@@ -65,7 +65,7 @@ class StagedMove:
         state = self._state
         state.cursor.restore(self._before)
         state.unstored_place = self._place_before
-        # A redelivery or a Failover switch may have rewound the cursor while the move was being stored.
+        # A redelivery or a Failover switch may have rewound the read position meanwhile.
         if state.rewinds != self._rewinds:
             state.read_position = state.read_start()
 

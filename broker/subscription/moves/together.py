@@ -31,16 +31,16 @@ class MovePart:
 
     moves: CursorMove
     change: Callable[[], None]
-    begins_at: Position | None  # The requested place of a reset; None = the move is no reset
-    record: Callable[[], RecordedPart]  # Called after the change
+    begins_at: Position | None  # The requested place of a reset
+    record: Callable[[], RecordedPart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedPart:
-    """The part of a stored act that moved the cursor of one partition."""
+    """The stored part of an act for one partition."""
 
     act_id: int  # The part's id; the whole act has another id
-    recorded: AckOverlay  # The overlay that records acks for an undo
+    recorded: AckOverlay
 
 
 async def commit_together(
@@ -52,9 +52,9 @@ async def commit_together(
 ) -> list[MovedPart]:
     """Change the cursors, and store changes, snapshots and results in one transaction.
 
-    Call this inside `moving` of every cursor. Raises TopicFenced if another broker has taken one of the topics, and
-    PersistenceFailed if the database refuses the transaction. After an error, all cursors are back where they were.
-    Cancelling closes the topics of the changed cursors, because the moves may or may not have been stored.
+    Call this inside `moving` of every cursor. Raises TopicFenced if another broker has taken a topic, and
+    PersistenceFailed if the database refuses. After an error, all cursors are back where they were. Cancelling closes
+    the topics of changed cursors, because the moves may or may not have been stored.
     """
     storing = parts[0].moves.storing
     async with storing.flusher.paused():

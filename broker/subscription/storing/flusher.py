@@ -1,10 +1,10 @@
 """Store cursors some time after the acks, with few statements and at an adaptive interval.
 
 If the process dies, messages with unflushed acks are delivered again. If a client asks for a receipt of its ack, the
-next flush is urgent, and the client gets the receipt when the ack is durable.
+next flush is urgent. The client gets the receipt when the ack is durable.
 
-Every change that a flush has collected is stored, put back for a later flush, given up with its topic, or tried alone.
-This file has over 400 lines because a flush and its failures are easier to check in one place.
+Every change in a flush is stored, put back for a later flush, given up with its topic, or tried alone. This file has
+over 400 lines because a flush and its failures are easier to check in one place.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 # Limits of one statement. The cursor that reaches a limit is still stored whole.
 MAX_CURSORS = 1000
-MAX_CHUNKS = 1000  # The bitmap of a chunk has at most 4 KiB
+MAX_CHUNKS = 1000  # Each chunk has a bitmap of at most 4 KiB
 MAX_ACK_SETS = 50_000
 MAX_TRIES = 16  # Refused cursors to try in one turn
 _RETRY_S = 0.2
@@ -79,10 +79,8 @@ class FlushedCursor(Protocol):
 
 @dataclass(slots=True)
 class _Taken:
-    """One cursor's changes in a flush, and the receipts that wait for the flush."""
-
     subscription: FlushedCursor
-    flush: CursorFlush | None  # None = there is nothing to store now
+    flush: CursorFlush | None
     callbacks: list[DurableCallback]
     is_settled: bool = False
 
@@ -111,7 +109,7 @@ class Flusher:
         self._task = asyncio.create_task(for_ever(self._turn, what="the cursor flush"), name="flusher")
 
     def mark(self, subscription: FlushedCursor) -> None:
-        """Note that this subscription's cursor changed."""
+        """Note that the subscription's cursor changed."""
         if subscription not in self._dirty and subscription not in self._refused:
             self._dirty[subscription] = None
             self._work.set()
@@ -124,7 +122,7 @@ class Flusher:
         self._urgent.set()
 
     def is_settled(self, subscription: FlushedCursor) -> bool:
-        """Return whether this cursor is stored completely. False while any flush runs or flushes are paused."""
+        """Return whether this cursor is stored completely. False during any flush or pause."""
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
@@ -132,9 +130,9 @@ class Flusher:
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
-        """Store all dirty cursors and try the refused ones, until no cursor had to be put back. Safe to cancel.
+        """Store all dirty cursors, and try the refused cursors. Safe to cancel.
 
-        Returns the subscriptions whose cursors are still refused. Cursors that change meanwhile may stay dirty.
+        Return the subscriptions whose cursors are still refused. Cursors that change meanwhile may stay dirty.
         """
         tries = list(self._refused)
         while not await self._flush(tries):
@@ -143,7 +141,7 @@ class Flusher:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Prevent flushes during the block, because a flush could overwrite a move's new state with an older state."""
+        """Prevent flushes during the block, because a flush could overwrite a move's new state."""
         async with self._flushing:
             await self._learn_outcomes()
             yield
@@ -171,7 +169,7 @@ class Flusher:
 
     async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        # asyncio.wait_for of Python 3.11 would lose a cancellation that comes together with the event.
+        # asyncio.wait_for of Python 3.11 can lose a cancellation that comes with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._refused.next_try_s()):
                 await self._work.wait()
@@ -190,7 +188,7 @@ class Flusher:
     # -- one flush -----------------------------------------------------------------------------------------------
 
     async def _flush(self, tries: Iterable[FlushedCursor]) -> bool:
-        """Store all dirty cursors, then try the cursors of `tries`. Return False if a cursor was put back."""
+        """Return False if a cursor was put back for a later flush."""
         async with self._flushing:
             put_back_before = self._put_backs
             started_s = asyncio.get_running_loop().time()
@@ -220,7 +218,7 @@ class Flusher:
             return self._put_backs == put_back_before
 
     async def _learn_outcomes(self) -> None:
-        """Advance the epochs of statements whose answer was lost, because a late statement must change nothing."""
+        """Advance the epochs of statements without an answer, because late statements must change nothing."""
         if self._unknown:
             await self._epochs.advance_or_fence(self._unknown)
             self._unknown = {}
@@ -258,9 +256,9 @@ class Flusher:
         return taken.flush
 
     def _is_given_up(self, taken: _Taken) -> bool:
-        """Give up the cursor if its topic was fenced. Return whether the cursor is given up.
+        """Give up the cursor of a fenced topic.
 
-        Another object of this process may already own the fenced topic, under a newer epoch.
+        Another object of this process may already own the topic, under a newer epoch.
         """
         if not taken.subscription.log.is_fenced:
             return False
@@ -326,7 +324,7 @@ class Flusher:
         )
 
     async def _store_halves(self, part: Sequence[_Taken], error: Exception) -> None:
-        """Retry in halves until only the cursor that caused the refusal stays unstored."""
+        """Retry in halves until only the refused cursor stays unstored."""
         if len(part) == 1:
             self._refuse(part[0], error)
             return
@@ -343,7 +341,7 @@ class Flusher:
                 self._accepted(subscription)
                 _answer(each, None)
             elif await self._epochs.has_advanced(log, epochs[log]):
-                # This process advanced the epoch while the statement was on its way. Store the cursor again.
+                # This process advanced the epoch while the statement was on its way.
                 self._put_back([each])
             else:
                 log.fence(TAKEN)
@@ -379,7 +377,7 @@ class Flusher:
             now_ms=self._clock.now_ms(),
             now_s=asyncio.get_running_loop().time(),
         )
-        if refused.refusals & (refused.refusals - 1) == 0:  # Log only powers of two
+        if refused.refusals & (refused.refusals - 1) == 0:  # Log at powers of two
             logger.error(
                 "the cursor of subscription %s of %s cannot be stored: %s; delivery continues, and acks stay in memory"
                 " until the database takes them (failed attempts: %s)",

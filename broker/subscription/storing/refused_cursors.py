@@ -1,8 +1,7 @@
-"""Keep the cursors that cannot be stored because of a refusal by the database or an internal error.
+"""Keep the cursors that could not be stored.
 
-The flusher tries each refused cursor alone, at growing intervals. Meanwhile the subscription keeps delivering, because
-its state in memory is right. If the broker restarts or unloads the topic, messages acked since the last successful
-flush are delivered again.
+The flusher tries each refused cursor alone, at growing intervals. Meanwhile the subscription keeps delivering. If
+the broker restarts or unloads the topic, messages acked since the last successful flush are delivered again.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from broker.core.subscription.flush_pace import REFUSED_PAUSE_MOST_S, refused_pa
 
 __all__ = ["RefusedCursor", "RefusedCursors"]
 
-C = TypeVar("C")  # A subscription
+C = TypeVar("C")
 
 
 @dataclass(slots=True)
@@ -35,7 +34,7 @@ class RefusedCursor:
         return f"{datetime.fromtimestamp(self.since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def error(self) -> PersistenceFailed:
-        """Return the error that answers an ack whose client asked for a receipt."""
+        """Return the error for a client that waits for a receipt of its ack."""
         return PersistenceFailed(f"this cursor has not been stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:
