@@ -1,4 +1,4 @@
-"""Run the reads of one subscription, one at a time, each in a task."""
+"""Run the reads of one subscription, one at a time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ logger = logging.getLogger(__name__)
 class Reads:
     """The reads of one subscription. A read that ends calls `ended` with its entries.
 
-    A read that fails waits for a while, then calls `ended` without entries. A read that finds an entry missing from the
-    log does not wait: it calls `gap_found`, then `ended` without entries. A read that is stopped does not call `ended`.
-    `fault_changed` is called when `fault` changes.
+    A failed read waits, then calls `ended` without entries. A read that finds an entry missing from the log calls
+    `gap_found`, then `ended` without entries. A stopped read does not call `ended`.
     """
 
     def __init__(
@@ -36,21 +35,21 @@ class Reads:
         gap_found: Callable[[str], None],
         fault_changed: Callable[[], None],
     ) -> None:
-        self._name = name  # names topic and subscription
+        self._name = name
         self._log_fields = log_fields
         self._ended = ended
         self._gap_found = gap_found
         self._fault_changed = fault_changed
-        self._faults = 0  # in a row
-        self.fault = ""  # why the latest read failed, until a read succeeds or finds a gap; a missing entry is no fault
-        self.task: asyncio.Task[None] | None = None  # the read under way
+        self._faults = 0  # Consecutive failures
+        self.fault = ""  # Why the latest read failed; a gap in the log is no fault
+        self.task: asyncio.Task[None] | None = None
 
     def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
-        """Start a read in a separate task. Call this only while no read is under way."""
+        """Start a read. Call this only while no read is under way."""
         self.task = asyncio.create_task(self._run(read), name=f"read for {self._name}")
 
     def stop(self) -> None:
-        """Cancel the read under way, which would repeat for as long as the database is unavailable."""
+        """Cancel the read under way."""
         if self.task is not None:
             self.task.cancel()
 
@@ -59,13 +58,13 @@ class Reads:
         try:
             entries = await read()
         except GapInLog as error:
-            self._succeeded()  # the earlier fault is over: this read found out what the log has
+            self._succeeded()  # The read worked; the entry is missing from the log
             self._gap_found(str(error))
             logger.critical("%s: %s", self._name, error, extra=self._log_fields())
         except Exception as error:
             self._faults += 1
             pause_s = pause_after_faults_s(self._faults)
-            if isinstance(error, PersistenceFailed):  # its text says what is wrong, so log no traceback
+            if isinstance(error, PersistenceFailed):
                 logger.error(
                     "%s: a read failed; next try in %.1f s: %s",
                     self._name,

@@ -1,8 +1,4 @@
-"""The objects that a subscription and the doors (`broker/doors`) exchange: requests, deliveries, and a door's sink.
-
-Objects made for every entry are named tuples (see broker/core/entry.py); objects made for a request are frozen
-dataclasses.
-"""
+"""Requests, deliveries and callbacks that subscriptions and `broker/doors` exchange."""
 
 from __future__ import annotations
 
@@ -32,14 +28,15 @@ __all__ = [
 
 
 class Delivery(NamedTuple):
-    """One entry on its way to one consumer. Its permits are already spent.
+    """One entry on its way to one consumer.
 
-    On Shared and Key_Shared its pending ack is already recorded, unless the topic is non-persistent.
+    The permits are already spent. Shared and Key_Shared have recorded the pending ack, unless the topic is
+    non-persistent.
     """
 
     entry: StoredEntry
-    redelivery_count: int  # as `RedeliveryCounts` counts; always 0 on Exclusive and Failover
-    remaining: int | None  # bitset of the entry's messages that are not acked yet; None = all
+    redelivery_count: int  # Always 0 on Exclusive and Failover
+    remaining: int | None  # Bitset of the unacked messages; None = all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,24 +49,25 @@ class SubscribeRequest:
     consumer_name: str
     durable: bool = True
     priority: int = 0
-    earliest: bool = False  # True: a new subscription begins at the first entry; False: after the last entry
-    start: Position | None = None  # non-durable: the first entry to send, or EARLIEST/LATEST; None = LATEST
-    start_remaining: int | None = None  # ack set of the entry at `start`; None = send all its messages
-    rollback_s: int = 0  # > 0: a new cursor begins this many seconds back; `earliest` and `start` are ignored
+    earliest: bool = False  # Whether a new subscription begins at the first entry
+    start: Position | None = None  # First entry of a non-durable subscription; None = LATEST
+    start_remaining: int | None = None  # Bitset of the messages to send from `start`; None = all
+    # If positive, a new cursor begins this far back, and `earliest` and `start` are ignored.
+    rollback_s: int = 0
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
-    ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout, because the client runs none
-    ack_timeout_tick_ms: int = 1  # the time at which a timeout is due is rounded up to a multiple of this
-    # Maps a redelivery count to the ms added to the timeout.
+    ack_timeout_ms: int = 0  # If positive, the broker runs the ack timeout
+    ack_timeout_tick_ms: int = 1  # Timeouts are rounded up to a multiple of the tick
+    # Maps a redelivery count to milliseconds that are added to the timeout.
     ack_timeout_backoff: Callable[[int], int] | None = None
-    # Warnings about options: each is logged once for a subscription, and counted.
+    # Warnings about options. A subscription logs each warning once.
     warnings: Sequence[str] = ()
-    # If the topic is compacted, read the entries that compaction kept, then the log.
+    # On a compacted topic, read the kept entries, then the log.
     read_compacted: bool = False
-    epoch: int | None = None  # the consumer epoch of the Java client; None = the client sends none
-    key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
-    # Full name. None = there are no dead letters, or the client writes them itself.
+    epoch: int | None = None  # The Java client's consumer epoch
+    key_shared: KeySharedPolicy = AUTO_SPLIT  # Exclusive uses the sticky ranges too
+    # Full name. None = the broker writes no dead letters.
     dead_letter_topic: str | None = None
     schema: SchemaDefinition | None = None
 
@@ -78,26 +76,26 @@ class AckRequest(NamedTuple):
     """One id of an ack command."""
 
     position: Position
-    remaining: int | None = None  # bitset of the messages that stay unacked; None = ack the whole entry
+    remaining: int | None = None  # Bitset of the messages that stay unacked; None = ack the whole entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessage:
-    """The last message that a consumer can get, and mark-delete. Clients compute hasMessageAvailable from both."""
+    """The last message that a consumer can get, and the mark-delete position."""
 
-    position: Position  # of the last message; (-1, -1) = there is none
-    batch_size: int  # messages of its batch, up to and including the last message; 0 = it is not in a batch
+    position: Position  # (-1, -1) = there is no message
+    batch_size: int  # Messages of the batch up to the last message; 0 = no batch
     mark_delete: Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStatistics:
-    """The figures of one consumer, and the backlog of its subscription. Rates are as last measured."""
+    """The figures of one consumer, and its subscription's backlog."""
 
     connected_ms: int
     permits: int
-    unacked_messages: int  # always 0 on Exclusive and Failover, as in Pulsar
-    is_blocked: bool  # whether the consumer's own limit on unacked messages stops delivery
+    unacked_messages: int  # Always 0 on Exclusive and Failover, as in Pulsar
+    is_blocked: bool  # Whether the consumer's limit on unacked messages stops delivery
     backlog_entries: int
     messages_out_per_s: float
     bytes_out_per_s: float
@@ -106,28 +104,28 @@ class ConsumerStatistics:
 
 
 class ConsumerSink(Protocol):
-    """The door's side of one consumer, called from the event loop. Only `is_alive` may wait."""
+    """One consumer's link to its client. Only `is_alive` may wait."""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Send these deliveries to the client."""
+        """Send deliveries to the client."""
 
     def is_writable(self) -> bool:
-        """Return False while the peer does not read what was written to it; the dispatcher then skips this consumer."""
+        """Return False while the client does not read."""
 
     def on_end_of_topic(self) -> None:
-        """Note that the topic is terminated and everything in it is acked. Some clients are told, others ask."""
+        """Note that the topic is terminated and fully acked."""
 
     def on_consumer_closed(self, reason: str) -> None:
-        """Tell the client that the broker detached the consumer. The client may subscribe again."""
+        """Tell the client that the broker detached the consumer."""
 
     def close_connection(self, reason: str) -> None:
-        """Close the whole connection, because the peer cannot split a batch. No further call follows."""
+        """Close the connection, because the client cannot split a batch. No further call follows."""
 
     def on_active_change(self, is_active: bool) -> None:
-        """On Failover, tell the client, if its protocol can, whether this consumer now gets every message or none."""
+        """Tell a Failover client whether its consumer is active."""
 
     async def is_alive(self) -> bool:
-        """Ping the peer, and return within 5 s whether it seems alive. Called when another consumer wants its place."""
+        """Return within 5 s whether the client seems alive."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

@@ -1,9 +1,7 @@
-"""Run one subscription's machine: pass events to it, and carry out its effects.
+"""Pass events to one subscription's machine, and carry out the machine's effects.
 
-A failed read is repeated after a pause (reads.py). A failed ack is answered, and its consumer is closed
-(`_ack_failed`). A failed dispatch closes every consumer. consumer.py handles the faults of a consumer's sink. `pump` is
-synchronous: a task reads the entries and counts that are not in memory, then pumps again. This file has over 400 lines
-because each method of the machine and each effect needs a few lines here.
+`pump` is synchronous. A task reads the entries and counts that are not in memory, then pumps again. This file has over
+400 lines because each method of the machine and each effect needs a few lines here.
 """
 
 from __future__ import annotations
@@ -61,16 +59,16 @@ __all__ = ["SubscriptionRunner"]
 
 logger = logging.getLogger(__name__)
 
-# After this many entries or bytes a subscription pauses until the waiting callbacks have run.
+# After this many entries or bytes, a subscription lets the waiting callbacks run.
 TURN_ENTRIES: Final = 1000
 TURN_BYTES: Final = 4 * 1024 * 1024
 
 
 class SubscriptionRunner:
-    """The runner of one subscription. Call it only from the event loop. It calls `report` after a change.
+    """The runner of one subscription. Call its methods only from the event loop.
 
-    `subscription_id` is None for a reader's own cursor, which is not stored. The runner calls `forget` when the last
-    consumer of such a cursor leaves, except during a seek, because the reader attaches again after it.
+    `subscription_id` is None for a reader's cursor. `forget` is called when the last consumer of such a cursor leaves,
+    except during a seek, because the reader then returns.
     """
 
     def __init__(
@@ -120,11 +118,11 @@ class SubscriptionRunner:
             else TracedDeliveries(tracing, log.name.full, self.name, is_durable=machine.state.is_durable)
         )
         self._rate_timer: asyncio.TimerHandle | None = None
-        self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has collected; 0 = none
-        self._flushing_since_s = 0.0  # the time of the first ack that the current flush stores; 0 = none
+        self._unstored_since_s = 0.0  # Monotonic time of the first ack that no flush has collected; 0 = none
+        self._flushing_since_s = 0.0  # Monotonic time of the first ack in the current flush; 0 = none
 
     def carry_out(self, effects: Effects) -> None:
-        """Carry out the machine's effects, in order."""
+        """Carry out the machine's effects in order."""
         by_type, by_wish = self._METHOD_OF_TYPE, self._METHOD_OF_WISH
         for effect in effects:
             method = by_type.get(effect.__class__)
@@ -134,13 +132,12 @@ class SubscriptionRunner:
                 method(self, effect)
 
     def _soon(self, call: Callable[[], None]) -> None:
-        """Schedule a call that runs after the current callback."""
         asyncio.get_running_loop().call_soon(call)
 
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Deliver at most one turn of the entries that may be sent. Cheap if there are none. Safe at any time."""
+        """Deliver at most one turn of the entries that may be sent. Safe at any time."""
         if (
             self._is_pumping
             or self._reads.task is not None
@@ -153,8 +150,8 @@ class SubscriptionRunner:
         try:
             self._deliver_turn()
         except Exception:
-            # Entries taken from the dispatcher may be unsent. Close all consumers: their clients subscribe again, and
-            # the broker then reads from the cursor.
+            # Entries taken from the dispatcher may be unsent. After the clients subscribe again, the broker reads from
+            # the cursor.
             logger.exception(
                 "%s, subscription %s: dispatch failed; its consumers are closed, and their clients subscribe again",
                 self.log.name,
@@ -175,7 +172,7 @@ class SubscriptionRunner:
             if batch.deliveries:
                 self._write(batch, now_ms)
             elif batch.entries:
-                self._report()  # entries were found, but none of them is sent now
+                self._report()  # Entries were found, but none is sent now
             if not batch.goes_on:
                 break
             entries += batch.entries
@@ -191,7 +188,7 @@ class SubscriptionRunner:
         for key, deliveries in batch.deliveries:
             consumer = self.consumers.get(key)
             if consumer is None:
-                continue  # it left during the write to another consumer; its entries are delivered again
+                continue  # The consumer left during this loop; its entries are delivered again
             if interception is not None:
                 interception.sending(self.log.name.full, self.name, consumer.name, deliveries)
             if limit is not None:
@@ -261,10 +258,7 @@ class SubscriptionRunner:
         self._report()
 
     def stop_reading(self) -> None:
-        """Stop reading, because the topic is closed.
-
-        Otherwise a read would repeat for as long as the database is unavailable.
-        """
+        """Stop reading, because a read would repeat while the database is unavailable."""
         self._reads.stop()
 
     @property
@@ -274,7 +268,7 @@ class SubscriptionRunner:
 
     @property
     def read_fault(self) -> str:
-        """The fault of the last read that ended; "" = none."""
+        """The fault of the last read, or an empty text."""
         return self._reads.fault
 
     # -- requests of consumers -----------------------------------------------------------------------------------
@@ -283,7 +277,7 @@ class SubscriptionRunner:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
-        self.pump()  # `SEND` is the only effect of permits, so ignore the returned effects
+        self.pump()  # Pumping is the only effect of permits
 
     def ack(
         self,
@@ -297,7 +291,7 @@ class SubscriptionRunner:
     ) -> None:
         """Apply the acks of one command in memory. The flusher stores the cursor later.
 
-        `returns_permits`: the client discarded these entries and granted one permit for each.
+        `returns_permits` means that the client discarded the entries and granted a permit for each entry.
         """
         if validation_error is not None:
             self.carry_out(self._machine.acks.thrown_away(consumer, validation_error))
@@ -310,7 +304,7 @@ class SubscriptionRunner:
             return
         if self._traced is not None:
             self._traced.acked(consumer.name, acks, self._state.cursor.is_acked, cumulative=cumulative)
-        if effects is ACKED:  # nearly every ack
+        if effects is ACKED:  # Nearly every ack
             self._acks_wait()
             self._report()
             self.pump()
@@ -323,24 +317,24 @@ class SubscriptionRunner:
         positions: Sequence[Position] | None,
         reason: StoryEvent = StoryEvent.ASKED_AGAIN,
     ) -> None:
-        """Redeliver these entries, or everything pending if `positions` is None, as in `Redelivery.redeliver`."""
+        """Redeliver these entries, or everything pending if `positions` is None."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
     def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
-        """Redeliver these entries at `due_ms`, unless they are acked before that. For negative acks with a delay."""
+        """Redeliver these entries at `due_ms`, unless they are acked earlier."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to other consumers, or to the next one that attaches."""
+        """Remove a consumer, and let other consumers get its pending entries."""
         if self.consumers.pop(consumer.key, None) is not None:
             self.carry_out(self._machine.gone(consumer, self._clock.now_ms()))
 
     def close_consumers(self, reason: str, *, standby: bool = True) -> int:
-        """Close every consumer; each client then subscribes again. Return how many were closed.
+        """Close every consumer, and return how many were closed.
 
-        If `standby` is False, inactive consumers of a Failover subscription stay, because nothing is pending at them.
+        If `standby` is False, inactive Failover consumers stay, because they have no pending entries.
         """
         keys = list(self.consumers) if standby else self._machine.served()
         consumers = [self.consumers[key] for key in keys]
@@ -367,17 +361,17 @@ class SubscriptionRunner:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def run_due(self, now_ms: int) -> int:
-        """Do everything that is due; return the number of entries. Running it twice does no harm."""
+        """Do everything that is due, and return the number of entries. Safe to repeat."""
         entries, effects = self._machine.redelivery.time_passed(now_ms)
         self.carry_out(effects)
         return entries
 
     def next_due_ms(self) -> int | None:
-        """Return the next time at which something is due, in Unix milliseconds; None = nothing waits for a time."""
+        """Return the next due time in Unix milliseconds, if any."""
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Send delayed messages that are due, except those acked meanwhile and those that no read has reached yet."""
+        """Send due delayed messages that were read and are not acked."""
         self.carry_out(self._machine.redelivery.replay(positions))
 
     def _switch_soon(self) -> None:
@@ -407,18 +401,18 @@ class SubscriptionRunner:
         for entry in effect.entries:
             self._delayed.keep_back(entry)
 
-    # -- storing: the methods of `FlushedCursor` -----------------------------------------------------------------
+    # -- methods of `FlushedCursor` ------------------------------------------------------------------------------
 
     @property
     def subscription_id(self) -> int:
-        """The id of the stored row. Raises ValueError for a reader's cursor, which has none."""
+        """The id of the stored row. Raises ValueError for a reader's cursor."""
         if self._id is None:
             raise ValueError(f"{self.name} is not durable: it has no row")
         return self._id
 
     @property
     def is_durable(self) -> bool:
-        """Whether the cursor is stored in PostgreSQL; a reader's own cursor is not."""
+        """Whether the cursor is stored in PostgreSQL."""
         return self._state.is_durable
 
     @property
@@ -428,11 +422,11 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The latest act that has or had an undo window; 0 = none. The overlays in the flushes belong to it."""
+        """The latest act that has or had an undo window. 0 = none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:
-        """Store the cursor soon, because something other than a consumer's ack changed it."""
+        """Store the cursor soon after a change that is not an ack."""
         self._flusher.mark(self)
 
     def _acks_wait(self) -> None:
@@ -446,7 +440,7 @@ class SubscriptionRunner:
         self._flusher.when_durable(self, effect.receipt)
 
     def take_dirty(self) -> CursorFlush | None:
-        """Return the changes that the flusher has to store; None = there are none."""
+        """Return the changes to store, or None."""
         self._flushing_since_s, self._unstored_since_s = self._unstored_since_s, 0.0
         if self._traced is not None:
             self._traced.flushing()
@@ -477,12 +471,12 @@ class SubscriptionRunner:
     def _forget_it(self) -> None:
         self._forget()
 
-    # -- acks that wait, and acks that fail ----------------------------------------------------------------------
+    # -- waiting and failed acks ---------------------------------------------------------------------------------
 
     async def acks_settled(self) -> None:
-        """Wait until every ack received so far is applied or refused. Safe to cancel.
+        """Wait until every received ack is applied or refused. Safe to cancel.
 
-        Attaching waits for this, so that the new consumer does not get messages that are acked.
+        A consumer that attaches earlier may get messages that are already acked.
         """
         await self._late_acks.settled()
 
@@ -493,7 +487,7 @@ class SubscriptionRunner:
         self._ack_failed(command.member.key, command.receipt, error)
 
     def apply_put_off_acks(self) -> None:
-        """Apply the acks that a move has put off, now that the move is over."""
+        """Apply the acks that a move has put off."""
         for command in self._machine.acks.take_put_off():
             self.ack(
                 command.member,
@@ -505,11 +499,6 @@ class SubscriptionRunner:
             )
 
     def _ack_failed(self, key: int, receipt: DurableCallback | None, error: Exception) -> None:
-        """Give up an ack command: answer its receipt with the error, and close its consumer.
-
-        Closing the consumer makes the broker deliver the consumer's messages again. If the consumer stayed open,
-        a client that asked for no receipt would assume that the messages are acked.
-        """
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name
         fields = self._log_fields() | ({} if consumer is None else {"consumer": who})
@@ -521,12 +510,13 @@ class SubscriptionRunner:
             extra=fields,
         )
         if self._state.is_durable:
-            self._flusher.mark(self)  # some acks of the command may have been applied
+            self._flusher.mark(self)  # Some acks of the command may have been applied
         if receipt is not None:
             if not isinstance(error, BrokerError):
                 text = f"the ack failed inside the broker ({error!r}); the broker's log says more"
                 error = PersistenceFailed(text)
             self._settle(Settle(receipt, error))
+        # If the consumer stayed open, a client that asked for no receipt would assume that its messages are acked.
         if consumer is not None:
             consumer.closed_by_broker("an ack failed inside the broker; the broker's log says why")
             self.remove_consumer(consumer)
@@ -534,7 +524,7 @@ class SubscriptionRunner:
     def _settle(self, effect: Settle) -> None:
         try:
             effect.receipt(effect.error)
-        except Exception:  # one faulty transport must not affect the others
+        except Exception:  # One faulty transport must not affect the others
             logger.exception("answering an ack failed; its client gets no receipt")
 
     def _say(self, effect: Say) -> None:

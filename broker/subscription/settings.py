@@ -1,4 +1,4 @@
-"""The settings and limits of subscriptions, and the creation of dispatchers from them."""
+"""Settings and limits of subscriptions."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class SubscriptionSettings:
 
     batch_index_acks: bool
     counts_every_send: bool
-    failover_by_hash: bool  # a hash ring of consumer names chooses the active consumer, even on partitions
+    failover_by_hash: bool  # Whether a hash ring chooses the active consumer, even on partitions
     failover_delay_ms: int
-    filter_delay_ms: int  # after this delay a filter is asked again about an entry that it rescheduled
-    max_unacked: UnackedLimits  # used where the policies set no limit
-    ring_points: int  # points of each Key_Shared consumer on the hash ring; 0 = split ranges in half instead
+    filter_delay_ms: int  # Delay before a rescheduled entry is filtered again
+    max_unacked: UnackedLimits
+    ring_points: int  # Points of each Key_Shared consumer on the hash ring; 0 = split ranges in half
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> SubscriptionSettings:
-        """Return the part of the broker's settings that concerns subscriptions."""
+        """Return the settings that concern subscriptions."""
         return cls(
             batch_index_acks=settings.batch_index_acks,
             counts_every_send=settings.counts_every_send,
@@ -54,7 +54,7 @@ class SubscriptionSettings:
         )
 
     def unacked_limits(self, policies: Policies, *, is_durable: bool) -> UnackedLimits:
-        """Return the limits: a policy if it is set, else the setting. A reader's cursor has no limits."""
+        """Return the limits. A policy overrides the setting. A reader's cursor has no limits."""
         if not is_durable:
             return UnackedLimits(0, 0)
         consumer, subscription = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription
@@ -73,9 +73,9 @@ class SubscriptionSettings:
         failover_delay_ms: int | None = None,
         counts: RedeliveryCounts | None = None,
     ) -> Dispatcher:
-        """Make a dispatcher that has no consumers yet. `failover_delay_ms` None = use the setting.
+        """Make a dispatcher without consumers.
 
-        `counts` are the subscription's redelivery counts, for Shared and Key_Shared; None = begin without counts.
+        If `failover_delay_ms` is None, the setting applies.
         """
         return dispatcher_for(
             type_,

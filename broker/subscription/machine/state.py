@@ -1,4 +1,4 @@
-"""The state of one subscription: its cursor, its consumers, its deliveries and its counters."""
+"""The cursor, consumers, deliveries and counters of one subscription."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RESCHEDULE_TICK_MS: Final = 32
 
 
 class Discard(Enum):
-    """The reasons for which screening acks an entry instead of passing it on."""
+    """The reasons for acking an entry without delivering it."""
 
     CORRUPT = "corrupt"
     MARKER = "marker"
@@ -37,10 +37,7 @@ class Discard(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """Counts of one subscription since the topic was loaded; in messages, unless the name says otherwise.
-
-    Only `ack_latencies` is reset, each time a point for the charts is taken.
-    """
+    """Counts of one subscription since the topic was loaded."""
 
     messages_out: int = 0
     messages_acked: int = 0
@@ -48,14 +45,13 @@ class Counters:
     messages_expired: int = 0
     invalid_acks: int = 0
     ignored_acks: int = 0
-    # Number of ack commands for each reason that clients gave for discarding messages.
     validation_errors: dict[str, int] = field(default_factory=dict)
-    option_warnings: dict[str, int] = field(default_factory=dict)  # number of consumers for each warning
+    option_warnings: dict[str, int] = field(default_factory=dict)
     discarded: dict[Discard, int] = field(default_factory=lambda: dict.fromkeys(Discard, 0))
     damaged_entries: int = 0
     filter_errors: int = 0
-    reschedules: int = 0  # number of times that filters rescheduled an entry
-    ack_latencies: AckLatencies = field(default_factory=AckLatencies)
+    reschedules: int = 0
+    ack_latencies: AckLatencies = field(default_factory=AckLatencies)  # Reset for each point of the charts
 
 
 class Compacted(Protocol):
@@ -63,28 +59,29 @@ class Compacted(Protocol):
 
     @property
     def horizon(self) -> Position | None:
-        """The last position that compaction covers; None = readers get only the log."""
+        """The last position that compaction covers, if any."""
 
 
 class Member:
-    """A subscription's state and counts for one attached consumer."""
+    """The state and counts of one attached consumer."""
 
     def __init__(
         self, dispatch: DispatchConsumer, request: SubscribeRequest, now_ms: int, *, address: str = ""
     ) -> None:
         self.key = dispatch.key
         self.name = dispatch.name
-        self.address = address  # "ip:port" of its client
+        self.address = address
         self.dispatch = dispatch
         self.request = request
         self.connected_ms = now_ms
-        self.was_told_end = False  # whether the client was told that the terminated topic has ended
+        self.was_told_end = False
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_acked = 0
         self.messages_redelivered = 0
         self.entries_out = 0
-        self.first_flow_ms = 0  # 0 = never, here and in the next four lines
+        # In the next five lines, 0 means never.
+        self.first_flow_ms = 0
         self.last_flow_ms = 0
         self.first_delivery_ms = 0
         self.last_delivery_ms = 0
@@ -97,7 +94,7 @@ class Member:
 
 
 class State:
-    """The state of one subscription, with the few methods that several parts of the machine share."""
+    """The state that the parts of a subscription's machine share."""
 
     def __init__(
         self,
@@ -114,47 +111,48 @@ class State:
         now_ms: int,
     ) -> None:
         self.name = name
-        self.is_durable = is_durable  # whether its cursor is stored
+        self.is_durable = is_durable
         self.type = type_
-        self.stored_type: SubscriptionType | None = type_  # None = not known; not used for a reader's cursor
+        self.stored_type: SubscriptionType | None = type_
         self.cursor = cursor
         self.dispatcher = dispatcher
-        self.counts = counts  # redelivery counts, which all its Shared and Key_Shared dispatchers use
+        self.counts = counts
         self.story = story
         story.use_type(keeps_order=type_.single_active)
         self.members: dict[int, Member] = {}
         self._compacted = compacted
-        # Set by `begin_at`: the mark-delete position at that time, and the place.
+        # `begin_at` stores the mark-delete position and the requested position here.
         self.unstored_place: tuple[Position, Position] | None = None
         self.read_position = cursor.read_from()
-        # When a consumer's ack last moved the mark-delete position; 0 = never since the topic was loaded.
+        # Time of the last ack that moved mark-delete. 0 = never.
         self.advanced_ms = 0
         self.deadlines = DeliveryDeadlines()
-        # Entries that a filter rescheduled, until they are due.
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
-        # Nothing is sent until this time, because no entry may overtake one that a filter rescheduled, or because
-        # filters have rescheduled too many. 0 = no wait.
+        # Nothing is sent before this time. Otherwise an entry could overtake a rescheduled entry, or filters could
+        # reschedule too many entries.
         self.waits_for_filter_until_ms = 0
-        self.limit: DispatchLimit | None = None  # dispatch rates
+        self.limit: DispatchLimit | None = None
         self.counters = Counters()
-        self.gap = ""  # what is missing from the log, or ""; if it is not "", nothing is sent until the cursor is moved
-        self.is_terminated = is_terminated  # the topic accepts no more messages
-        self.is_paused = False  # whether an operator stopped dispatch; acks still apply
+        # Says what is missing from the log. Nothing is sent until a move clears the text.
+        self.gap = ""
+        self.is_terminated = is_terminated
+        self.is_paused = False  # An operator stopped dispatch
         self.is_deleted = False
-        self.is_moving = False  # while the cursor moves, nothing is dispatched, and acks wait or are refused
-        self.ignores_acks = False  # whether acks are refused until the move ends
-        self.rewinds = 0  # number of calls of `rewind`
-        # Number of moves that forgot which entries are pending. An ack from before such a move is not applied after it.
+        # During a move, acks wait, or are refused if `ignores_acks` is set.
+        self.is_moving = False
+        self.ignores_acks = False
+        self.rewinds = 0
+        # Counts moves that forgot the pending entries. Acks from before the latest counted move are not applied.
         self.resets = 0
-        self.stored_mark_delete = cursor.mark_delete  # a crash would return the cursor to this position
-        self.undo_act_id = 0  # the latest act that has or had an undo window; 0 = none
-        self.undo_until_ms = 0  # end of that window; 0 = no act, or the window is over
-        # When a consumer last left. Until one leaves: the stored time, or the time of loading if no time is stored.
+        self.stored_mark_delete = cursor.mark_delete  # A crash returns the cursor to this position
+        self.undo_act_id = 0  # The latest act that has or had an undo window; 0 = none
+        self.undo_until_ms = 0  # 0 = no undo window is open
+        # Time when a consumer last left. If unknown, the time of loading.
         self.last_used_ms = now_ms
 
     @property
     def may_send(self) -> bool:
-        """Whether anything at all may be dispatched."""
+        """Whether entries may be dispatched."""
         return (
             bool(self.members)
             and not self.is_moving
@@ -165,7 +163,7 @@ class State:
 
     @property
     def reads_compacted(self) -> bool:
-        """Whether the topic is compacted and the active consumer asked to read what compaction kept."""
+        """Whether the active consumer reads the compacted topic."""
         if self._compacted.horizon is None:
             return False
         active = self.dispatcher.active
@@ -173,15 +171,14 @@ class State:
         return member is not None and member.request.read_compacted
 
     def begin_at(self, position: Position) -> None:
-        """Remember the position at which the cursor begins, even if the entry there is already trimmed.
+        """Remember the position at which the cursor begins.
 
-        The cursor cannot store such a position, only "before the first stored entry". But a reader of the compacted
-        topic may still get entries from that position on.
+        A reader of the compacted topic may still get trimmed entries, but the cursor cannot store their positions.
         """
         self.unstored_place = (self.cursor.mark_delete, position)
 
     def place(self) -> Position:
-        """Return the position after mark-delete, or that of `begin_at` if mark-delete has not moved since that call."""
+        """Return the position of `begin_at` until mark-delete moves, then the position after mark-delete."""
         mark_delete = self.cursor.mark_delete
         if self.unstored_place is not None and self.unstored_place[0] == mark_delete:
             return self.unstored_place[1]
@@ -190,24 +187,24 @@ class State:
         return Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
 
     def read_start(self) -> Position:
-        """Return where reading begins when every unacked entry must be delivered again."""
+        """Return the first position for reading every unacked entry again."""
         start = self.cursor.read_from()
         return max(Position(0, 0), min(start, self.place())) if self.reads_compacted else start
 
     def rewind(self) -> None:
-        """Read again from `read_start()`, so that every unacked entry is delivered again. Cancel all deadlines."""
+        """Cancel all deadlines, and read every unacked entry again."""
         self.forget_all_deadlines()
         self.rewinds += 1
         self.read_position = self.read_start()
 
     def forget_deadlines(self, positions: Iterable[Position]) -> None:
-        """Cancel the deadlines of deliveries that are over."""
+        """Cancel the deadlines of these entries."""
         if len(self.deadlines):
             for position in positions:
                 self.deadlines.cancel(position)
 
     def forget_all_deadlines(self) -> None:
-        """Cancel all deadlines and reschedules, because everything after mark-delete is read again."""
+        """Cancel all deadlines and reschedules."""
         self.waits_for_filter_until_ms = 0
         if len(self.rescheduled):
             self.rescheduled = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
@@ -215,11 +212,9 @@ class State:
             self.deadlines.cancel_all()
 
     def end_of_topic(self) -> Effects:
-        """Return the effect that tells consumers that a terminated topic has ended, once everything is acked.
+        """Return the effect that tells consumers about the end of a terminated topic.
 
-        A consumer that has granted no permits yet is told after it grants some, because its client may not know yet
-        that the consumer is attached. A reader of a compacted topic is told after it was sent all that compaction kept:
-        trimmed entries are not in the backlog.
+        A consumer must first grant permits, because its client may not know yet that the consumer is attached.
         """
         if not self.is_terminated or self.cursor.backlog_messages or self._has_kept_entries_to_send():
             return ()
@@ -234,5 +229,5 @@ class State:
 
 
 def is_worth_a_line(count: int) -> bool:
-    """Return whether to log an event the `count`-th time. True for 1, 2, 4, 8 …: no client may flood the log."""
+    """Return whether to log an event the `count`-th time. Only powers of two are logged."""
     return count & (count - 1) == 0

@@ -1,12 +1,7 @@
-"""Move a cursor, for example for an operator's act or a client's seek. A subscription makes one move at a time.
+"""Move a subscription's cursor, for example for an operator's act or a client's seek.
 
-The caller decides where the cursor goes: the act's kind (`broker.acts.kinds.cursors`), the client or a policy.
-During a move, acks are put off, or refused after `forget_acks` (machine/acks.py).
-
-`commit` moves the cursor in memory first, while dispatch is stopped. Then one statement, guarded by the owner's epoch,
-stores the cursor's new state, the snapshot for an undo and the act's result. If the database refuses the statement, the
-cursor moves back. While the database is unavailable, the statement is repeated, which is safe because it sets the whole
-state.
+`commit` moves the cursor in memory first, then stores the move with one statement. If the database refuses the
+statement, the cursor moves back. The statement can be repeated, because it sets the whole state.
 """
 
 from __future__ import annotations
@@ -47,14 +42,15 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-# A reader that does not attach again within this time after its seek loses its cursor.
+# A reader loses its cursor if it stays away longer than this after a seek.
 _RETURN_S: Final = 60.0
 
 
 class CursorMove:
     """The gate for every move of one subscription's cursor.
 
-    It calls `forget` when the subscription is deleted, or when no client uses a reader's cursor after a seek.
+    Methods that store raise TopicFenced if another broker has taken the topic, and PersistenceFailed if the database
+    refuses. Storing methods are not safe to cancel.
     """
 
     def __init__(
@@ -71,30 +67,29 @@ class CursorMove:
         self._storing = storing
         self._forget = forget
         self._gate = asyncio.Lock()
-        self._resets = 0  # 1 while a move that closes consumers runs or waits, else 0
+        self._resets = 0
 
     @property
     def storing(self) -> Storing:
-        """The objects that store moves; all subscriptions of a broker share them."""
+        """The objects that store moves, shared by all subscriptions."""
         return self._storing
 
     @property
     def is_busy(self) -> bool:
-        """Whether a move, an attach or another `idle` block is under way."""
+        """Whether a move or an `idle` block is under way."""
         return self._gate.locked()
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until no move is under way, and let none begin during the block."""
+        """Wait for the current move, and prevent moves during the block."""
         async with self._gate:
             yield
 
     @asynccontextmanager
     async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
-        """Stop dispatch and put acks off while a move is under way.
+        """Stop dispatch and put off acks during the block. Moves take turns.
 
-        A move that closes consumers (a reset, an undo, a seek or a removal) raises SubscriptionBusy while another such
-        move runs or waits. Moves that keep consumers take turns.
+        Raises SubscriptionBusy if `closes_consumers` is set and another move that closes consumers runs or waits.
         """
         if closes_consumers and self._resets:
             raise SubscriptionBusy(f"{self._state.name} is being reset; try again when that is done")
@@ -112,33 +107,30 @@ class CursorMove:
             self._resets -= closes_consumers
 
     def forget_acks(self) -> None:
-        """Refuse acks until the end of the move, including those put off: the move forgets which entries are pending.
+        """Refuse all acks until the end of the move, because the move forgets the pending entries.
 
-        Call this inside `moving`, after the last check that could refuse the move: if a check refuses it, the consumers
-        stay and need their acks. Close the consumers right after this call.
+        Call this inside `moving`, after every check, because the consumers of a refused move still need their acks.
+        Then close the consumers at once.
         """
         self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Carry out a client's seek: close consumers, reset the cursor, and write an act unless the client is a reader.
+        """Close the consumers and reset the cursor for a client's seek.
 
-        On Failover, standby consumers other than this one stay.
-
-        Raises SubscriptionBusy as `moving` does, TopicFenced if another broker has taken the topic, and
-        PersistenceFailed if the database refuses. Not safe to cancel.
+        Standby consumers stay, except a standby that seeks. Raises SubscriptionBusy like `moving`.
         """
         cursor, runner = self._state.cursor, self._runner
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             runner.close_consumers("the subscription was moved by a seek", standby=False)
-            if consumer.is_open:  # a standby: close it, so that its client drops its queue
+            if consumer.is_open:  # The client of a standby must drop its queue too
                 consumer.closed_by_broker("the subscription was moved by its own seek")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:
                 try:
                     await self.with_index(lambda: self._reset(position, remaining))
                     self.done()
-                finally:  # a client whose seek failed may never reconnect either
+                finally:  # The client may never reconnect after a seek
                     asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
                 return
             act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
@@ -154,19 +146,18 @@ class CursorMove:
             except Exception as error:
                 await self._finish(act_id, error=str(error) or repr(error))
                 raise
-            cursor.stop_undo_overlay()  # only the latest act can be undone, and this seek is newer
+            cursor.stop_undo_overlay()  # Only the latest act can be undone, and this seek is newer
 
     def _reset(self, position: Position, remaining: int | None) -> None:
         self._state.cursor.reset_to(position, remaining)
         self._state.begin_at(position)
 
     def _forget_unused(self) -> None:
-        """Forget a reader's cursor if no consumer is attached."""
         if not self._state.members:
             self._forget()
 
     def done(self) -> None:
-        """After a move, forget the pending entries that the cursor has passed, and read from the new place."""
+        """Forget the pending entries that a move has passed, and read from the new place."""
         self._runner.carry_out(self._machine.moved())
 
     async def commit(
@@ -180,11 +171,10 @@ class CursorMove:
     ) -> AckOverlay:
         """Change the cursor, and store the change, the snapshot and the act's result together.
 
-        `begins_at` is as in `stage`. Returns the overlay that records acks for an undo. Call this inside `moving`, so
-        that no ack changes the cursor meanwhile. Check first that the subscription was not deleted while the move
-        waited for its turn. Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the
-        database refuses; in both cases the cursor is back where it was. If the call is cancelled while it stores, it
-        closes the topic, because the move may or may not have been stored.
+        Call this inside `moving`, after checking that the subscription was not deleted while the move waited.
+        `begins_at` is the requested place of a reset. Returns the overlay that records acks for an undo.
+
+        After an error, the cursor is back where it was. Cancelling may close the topic.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change, begins_at)
@@ -204,7 +194,7 @@ class CursorMove:
             except asyncio.CancelledError:
                 staged.abandon()
                 raise
-            except Exception:  # nothing is stored, and nothing will be
+            except Exception:  # The move is not stored, and never will be
                 staged.take_back()
                 raise
             if not stored:
@@ -213,9 +203,9 @@ class CursorMove:
         return self.stored(staged)
 
     async def stage(self, change: Callable[[], None], begins_at: Position | None) -> StagedMove:
-        """Change the cursor in memory only. Call it inside `moving`, while the flusher is paused.
+        """Change the cursor in memory only. Call this inside `moving`, while the flusher is paused.
 
-        After a reset, `begins_at` is the requested place, as `State.begin_at` describes. None = the move is no reset.
+        `begins_at` is the requested place of a reset.
         """
         state = self._state
         before, place_before = state.cursor.snapshot(), state.unstored_place
@@ -225,17 +215,15 @@ class CursorMove:
         return StagedMove(self._runner, state, before, place_before)
 
     def stored(self, staged: StagedMove) -> AckOverlay:
-        """Continue from the new place after the move is stored. Return the overlay that records acks for an undo."""
+        """Finish a move that is stored. Return the overlay that records acks for an undo."""
         self._machine.stored(staged.after.mark_delete)
         self.done()
         return staged.recorded
 
     async def delete(self, consumer: Consumer, *, force: bool) -> None:
-        """Carry out a client's unsubscribe: delete the subscription and its cursor.
+        """Delete the subscription for a client's unsubscribe.
 
-        Writes an act, unless the subscription is a reader's. Raises MetadataInvalid if other consumers are attached
-        and `force` is not set, SubscriptionBusy as `moving` does, TopicFenced if another broker has taken the topic,
-        and PersistenceFailed if the database refuses. Not safe to cancel.
+        Raises MetadataInvalid if `force` is not set and other consumers exist, and SubscriptionBusy like `moving`.
         """
         async with self.moving(closes_consumers=True):
             others = len(self._runner.consumers.keys() - {consumer.key})
@@ -244,7 +232,7 @@ class CursorMove:
                     f"subscription {self._state.name} has other consumers ({others}); close them or use force"
                 )
             self.forget_acks()
-            # Only the clients of the other consumers are notified: this client expects nothing but its SUCCESS.
+            # This client expects only its SUCCESS, and no notice of the close.
             consumer.is_open = False
             consumer.departure = DepartureCause.CLOSED
             self._runner.remove_consumer(consumer)
@@ -262,10 +250,9 @@ class CursorMove:
             await self._finish(act_id)
 
     async def remove(self, reason: str) -> None:
-        """Delete a durable subscription for an operator, and notify its clients of the reason.
+        """Delete a durable subscription for an operator, and tell its clients the reason.
 
-        Raises SubscriptionBusy as `moving` does, TopicFenced if another broker has taken the topic, and
-        PersistenceFailed if the database refuses; the subscription then stays. Not safe to cancel.
+        Raises SubscriptionBusy like `moving`. After an error, the subscription stays.
         """
         async with self.moving(closes_consumers=True):
             self.forget_acks()
@@ -274,11 +261,7 @@ class CursorMove:
             self._forget()
 
     async def delete_rows(self) -> None:
-        """Delete the subscription's rows. Call this inside `moving`, and forget the subscription afterwards.
-
-        Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the database refuses. Not
-        safe to cancel.
-        """
+        """Delete the subscription's rows. Call this inside `moving`."""
         log, subscription_id = self._runner.log, self._runner.subscription_id
 
         async def delete(connection: Connection, owner_epoch: int) -> bool | None:
@@ -306,7 +289,7 @@ class CursorMove:
             )
 
     async def with_index(self, change: Callable[[], None]) -> None:
-        """Call `change`. Whenever message counts are missing from memory, load them and call it again."""
+        """Call `change`. If message counts are missing from memory, load the counts and try again."""
         while True:
             try:
                 change()
@@ -340,7 +323,6 @@ class CursorMove:
 
 @contextmanager
 def _refusal_named(what: str) -> Iterator[None]:
-    """Replace psycopg.Error by PersistenceFailed, which says what the database refused."""
     try:
         yield
     except psycopg.Error as error:

@@ -27,7 +27,6 @@ class StagedMove:
         before: CursorState,
         place_before: tuple[Position, Position] | None,
     ) -> None:
-        """`before` and `place_before` are the cursor's state and its `unstored_place` before the move."""
         self._runner = runner
         self._state = state
         self._before = before
@@ -38,7 +37,7 @@ class StagedMove:
 
     @property
     def log(self) -> TopicLog:
-        """The log of the cursor's topic."""
+        """The log of the topic."""
         return self._runner.log
 
     async def store(
@@ -62,17 +61,17 @@ class StagedMove:
         )
 
     def take_back(self) -> None:
-        """Move the cursor in memory back to where it was. If a rewind came meanwhile, set the read position again."""
+        """Move the cursor in memory back to where it was."""
         state = self._state
         state.cursor.restore(self._before)
         state.unstored_place = self._place_before
-        # A redelivery or a Failover switch may have come while the move was being stored.
+        # A redelivery or a Failover switch may have rewound the read position meanwhile.
         if state.rewinds != self._rewinds:
             state.read_position = state.read_start()
 
     def abandon(self) -> None:
         """Fence the topic, because the move was cancelled and may or may not be stored.
 
-        Otherwise a flush would store the moved cursor without the act that explains the move.
+        Without the fence, a flush would store the moved cursor without its act.
         """
         self._runner.log.fence("the broker stopped while a cursor was being moved")

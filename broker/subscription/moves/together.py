@@ -1,4 +1,4 @@
-"""Move the cursors of several partitions for one act: all of them in one transaction, or none."""
+"""Move the cursors of several partitions for one act, in one transaction."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class MovePart:
 
     moves: CursorMove
     change: Callable[[], None]
-    begins_at: Position | None  # as in `CursorMove.stage`
-    record: Callable[[], RecordedPart]  # called after the change
+    begins_at: Position | None  # The requested place of a reset
+    record: Callable[[], RecordedPart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedPart:
-    """One partition's part of a stored act."""
+    """The stored part of an act for one partition."""
 
-    act_id: int  # of this part; the whole act has another id
-    recorded: AckOverlay  # the overlay that records acks for an undo
+    act_id: int  # The part's id; the whole act has another id
+    recorded: AckOverlay
 
 
 async def commit_together(
@@ -52,10 +52,9 @@ async def commit_together(
 ) -> list[MovedPart]:
     """Change the cursors, and store changes, snapshots and results in one transaction.
 
-    Call this inside `moving` of every cursor. Raises TopicFenced if another broker has taken one of the topics, and
-    PersistenceFailed if the database refuses the transaction. In both cases all cursors in memory are back where they
-    were. A cancelled call closes the topics whose cursors it has changed, because the moves may or may not have been
-    stored.
+    Call this inside `moving` of every cursor. Raises TopicFenced if another broker has taken a topic, and
+    PersistenceFailed if the database refuses. After an error, all cursors are back where they were. Cancelling closes
+    the topics of changed cursors, because the moves may or may not have been stored.
     """
     storing = parts[0].moves.storing
     async with storing.flusher.paused():
@@ -102,8 +101,6 @@ def _transaction(
     undo_window_s: int,
     result: str,
 ) -> Callable[[Connection], Awaitable[dict[str, int]]]:
-    """Return a function that stores the act and all its parts, and returns the ids of the parts by topic."""
-
     async def store_moves(connection: Connection) -> dict[str, int]:
         acts = await store.record_parts(connection, act_id=act_id, parts=parts)
         for part, each in zip(parts, staged, strict=True):

@@ -1,11 +1,10 @@
 """Store cursors some time after the acks, with few statements and at an adaptive interval.
 
 If the process dies, messages with unflushed acks are delivered again. If a client asks for a receipt of its ack, the
-next flush is urgent, and the client gets the receipt when the ack is durable.
+next flush is urgent. The client gets the receipt when the ack is durable.
 
-Whatever goes wrong, every change that a flush has collected is settled: it is stored, put back for a later flush, given
-up with its topic, or kept apart and tried alone (refused_cursors.py). This file has over 400 lines because a flush and
-everything that can go wrong in it are easier to check in one place.
+Every change in a flush is stored, put back for a later flush, given up with its topic, or tried alone. This file has
+over 400 lines because a flush and its failures are easier to check in one place.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ __all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
-# Limits of one statement. The cursor that reaches a limit is still included: it is stored whole or not at all.
+# Limits of one statement. The cursor that reaches a limit is still stored whole.
 MAX_CURSORS = 1000
-MAX_CHUNKS = 1000  # each with a bitmap of at most 4 KiB; MAX_ACK_SETS limits their ack sets
+MAX_CHUNKS = 1000  # Each chunk has a bitmap of at most 4 KiB
 MAX_ACK_SETS = 50_000
-MAX_TRIES = 16  # refused cursors tried in one turn
+MAX_TRIES = 16  # Refused cursors to try in one turn
 _RETRY_S = 0.2
 _MOVED = "the topic moved to another broker; connect and acknowledge again"
 
@@ -61,12 +60,12 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The act to which the overlays of this cursor's flushes belong; 0 = none."""
+        """The act to which the overlays of the flushes belong. 0 = none."""
 
     @property
     def is_deleted(self) -> bool: ...
     def take_dirty(self) -> CursorFlush | None:
-        """Return the changes to store; None when there are none."""
+        """Return the changes to store, or None."""
 
     def put_back(self, flush: CursorFlush) -> None:
         """Take back a flush that could not be stored."""
@@ -80,30 +79,28 @@ class FlushedCursor(Protocol):
 
 @dataclass(slots=True)
 class _Taken:
-    """One cursor's part of a flush, with the receipts that wait for it."""
-
     subscription: FlushedCursor
-    flush: CursorFlush | None  # None: there is nothing to store now
+    flush: CursorFlush | None
     callbacks: list[DurableCallback]
     is_settled: bool = False
 
 
 class Flusher:
-    """Collects the subscriptions whose cursors have changed, and stores these cursors."""
+    """A background writer of changed cursors."""
 
     def __init__(self, pool: ConnectionPool, epochs: Epochs, clock: Clock) -> None:
         self._pool = pool
         self._epochs = epochs
         self._clock = clock
-        self._dirty: dict[FlushedCursor, None] = {}  # an ordered set
-        self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # receipts to answer after a flush
+        self._dirty: dict[FlushedCursor, None] = {}  # An ordered set
+        self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # Receipts to answer after a flush
         self._refused: RefusedCursors[FlushedCursor] = RefusedCursors()
-        self._unknown: dict[TopicLog, int] = {}  # epochs under which statements of unknown outcome were sent
+        self._unknown: dict[TopicLog, int] = {}  # Epochs of statements whose outcome is unknown
         self._work = asyncio.Event()
         self._urgent = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
-        self._put_backs = 0  # number of times that a cursor was put back
+        self._put_backs = 0
         self._last_flush_s = 0.0
         self._last_end_s = 0.0
 
@@ -112,31 +109,30 @@ class Flusher:
         self._task = asyncio.create_task(for_ever(self._turn, what="the cursor flush"), name="flusher")
 
     def mark(self, subscription: FlushedCursor) -> None:
-        """Note that this subscription's cursor changed."""
+        """Note that the subscription's cursor changed."""
         if subscription not in self._dirty and subscription not in self._refused:
             self._dirty[subscription] = None
             self._work.set()
 
     def when_durable(self, subscription: FlushedCursor, callback: DurableCallback) -> None:
-        """Flush soon. Call `callback` once: with None when the cursor's current state is stored, or with the error."""
+        """Flush soon. `callback` gets None when the cursor's current state is stored, or else the error."""
         self._waiting.setdefault(subscription, []).append(callback)
         self._dirty[subscription] = None
         self._work.set()
         self._urgent.set()
 
     def is_settled(self, subscription: FlushedCursor) -> bool:
-        """Return whether this cursor is stored completely. False while any flush runs or flushes are paused."""
+        """Return whether this cursor is stored completely. False during any flush or pause."""
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
-        """Return why this cursor cannot be stored; None if it is not refused."""
+        """Return why this cursor cannot be stored, or None."""
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
-        """Store all dirty cursors and try the refused ones, until no cursor had to be put back. Safe to cancel.
+        """Store all dirty cursors, and try the refused cursors. Safe to cancel.
 
-        Cursors that change meanwhile may stay dirty: under load, some cursor is always dirty. Return the subscriptions
-        whose cursors are still refused.
+        Return the subscriptions whose cursors are still refused. Cursors that change meanwhile may stay dirty.
         """
         tries = list(self._refused)
         while not await self._flush(tries):
@@ -145,10 +141,7 @@ class Flusher:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Prevent flushes during the block: a flush could overwrite a move's new state with an older one.
-
-        If the answer to an earlier flush was lost, its statement may still run: make sure that it changes nothing.
-        """
+        """Prevent flushes during the block, because a flush could overwrite a move's new state."""
         async with self._flushing:
             await self._learn_outcomes()
             yield
@@ -176,7 +169,7 @@ class Flusher:
 
     async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        # Do not use asyncio.wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+        # asyncio.wait_for of Python 3.11 can lose a cancellation that comes with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._refused.next_try_s()):
                 await self._work.wait()
@@ -195,10 +188,7 @@ class Flusher:
     # -- one flush -----------------------------------------------------------------------------------------------
 
     async def _flush(self, tries: Iterable[FlushedCursor]) -> bool:
-        """Store all dirty cursors. Then try each refused cursor of `tries` in a separate statement.
-
-        Waits while another flush runs or flushes are paused. Returns False if a cursor was put back for a later flush.
-        """
+        """Return False if a cursor was put back for a later flush."""
         async with self._flushing:
             put_back_before = self._put_backs
             started_s = asyncio.get_running_loop().time()
@@ -228,13 +218,12 @@ class Flusher:
             return self._put_backs == put_back_before
 
     async def _learn_outcomes(self) -> None:
-        """Advance the epochs of statements whose answer was lost, so that they change nothing if they run later."""
+        """Advance the epochs of statements without an answer, because late statements must change nothing."""
         if self._unknown:
             await self._epochs.advance_or_fence(self._unknown)
             self._unknown = {}
 
     def _take_part(self, todo: deque[FlushedCursor], part: list[_Taken]) -> None:
-        """Move cursors from `todo` to `part` until one statement is full. Leave out those with nothing to store."""
         cursors = chunks = ack_sets = 0
         while todo and cursors < MAX_CURSORS and chunks < MAX_CHUNKS and ack_sets < MAX_ACK_SETS:
             flush = self._take(todo.popleft(), part)
@@ -246,7 +235,6 @@ class Flusher:
     def _take(
         self, subscription: FlushedCursor, part: list[_Taken], *, is_try: bool = False
     ) -> CursorFlush | None:
-        """Add a cursor's changes to `part` and return them. If there is nothing to store, answer its receipts."""
         taken = _Taken(subscription, None, self._waiting.pop(subscription, []))
         if self._is_given_up(taken):
             return None
@@ -256,7 +244,7 @@ class Flusher:
             return None
         try:
             taken.flush = subscription.take_dirty()
-        except Exception as error:  # the other cursors must still be stored
+        except Exception as error:  # The other cursors must still be stored
             logger.exception("taking the changes of a cursor failed: subscription %s", subscription.name)
             self._refuse(taken, error)
             return None
@@ -268,9 +256,9 @@ class Flusher:
         return taken.flush
 
     def _is_given_up(self, taken: _Taken) -> bool:
-        """Return whether the cursor's topic was fenced. If so, answer its receipts with an error.
+        """Give up the cursor of a fenced topic.
 
-        Such a cursor is never stored: another object of this process may already own the topic, under a newer epoch.
+        Another object of this process may already own the topic, under a newer epoch.
         """
         if not taken.subscription.log.is_fenced:
             return False
@@ -279,7 +267,6 @@ class Flusher:
         return True
 
     async def _store(self, part: Sequence[_Taken]) -> None:
-        """Store these cursors in one statement. If the database refuses it, find the refused cursors by halving."""
         part = [each for each in part if not self._is_given_up(each)]
         if not part:
             return
@@ -312,7 +299,7 @@ class Flusher:
             is_known = True
             await self._settle(part, stored, epochs)
         finally:
-            if not is_known:  # the connection was lost, or this task is being cancelled
+            if not is_known:  # The connection was lost, or this task is being cancelled
                 self._unknown |= epochs
 
     async def _send(
@@ -324,7 +311,8 @@ class Flusher:
             for each, flush in _flushes(part)
             if flush.overlay is not None and each.undo_act_id
         ]
-        if overlays:  # stored before the cursors: once an ack has been answered, an undo must know about it
+        # Store overlays before cursors, because an undo must know about every answered ack.
+        if overlays:
             await act_store.store_overlays(connection, epochs=epoch_of, overlays=overlays)
         return await store.flush(
             connection,
@@ -336,7 +324,7 @@ class Flusher:
         )
 
     async def _store_halves(self, part: Sequence[_Taken], error: Exception) -> None:
-        """Retry a refused statement in halves, so that only the cursor that caused the refusal stays unstored."""
+        """Retry in halves until only the refused cursor stays unstored."""
         if len(part) == 1:
             self._refuse(part[0], error)
             return
@@ -353,7 +341,7 @@ class Flusher:
                 self._accepted(subscription)
                 _answer(each, None)
             elif await self._epochs.has_advanced(log, epochs[log]):
-                # This process itself advanced the epoch while the statement was on its way: store the cursor again.
+                # This process advanced the epoch while the statement was on its way.
                 self._put_back([each])
             else:
                 log.fence(TAKEN)
@@ -361,7 +349,6 @@ class Flusher:
                 _answer(each, TopicFenced(_MOVED))
 
     def _put_back(self, part: Iterable[_Taken]) -> None:
-        """Leave the unsettled cursors to a later flush; their receipts wait for it."""
         for each in part:
             if each.is_settled:
                 continue
@@ -379,7 +366,6 @@ class Flusher:
     # -- refusals ------------------------------------------------------------------------------------------------
 
     def _refuse(self, taken: _Taken, error: Exception) -> None:
-        """Put a cursor that cannot be stored among the refused cursors, and answer its receipts with the error."""
         subscription = taken.subscription
         if taken.flush is not None:
             subscription.put_back(taken.flush)
@@ -391,7 +377,7 @@ class Flusher:
             now_ms=self._clock.now_ms(),
             now_s=asyncio.get_running_loop().time(),
         )
-        if refused.refusals & (refused.refusals - 1) == 0:  # the 1st, 2nd, 4th … time
+        if refused.refusals & (refused.refusals - 1) == 0:  # Log at powers of two
             logger.error(
                 "the cursor of subscription %s of %s cannot be stored: %s; delivery continues, and acks stay in memory"
                 " until the database takes them (failed attempts: %s)",
@@ -403,7 +389,7 @@ class Flusher:
             )
         subscription.refusal_changed()
         _answer(taken, refused.error())
-        self._work.set()  # wake the loop: it answers receipts that came meanwhile, and plans the next attempt
+        self._work.set()  # The loop must plan the next attempt and answer new receipts
 
     def _accepted(self, subscription: FlushedCursor) -> None:
         refused = self._refused.remove(subscription)
@@ -427,5 +413,5 @@ def _answer(taken: _Taken, error: BrokerError | None) -> None:
     for callback in taken.callbacks:
         try:
             callback(error)
-        except Exception:  # one faulty transport must not affect the others
+        except Exception:  # One faulty transport must not affect the others
             logger.exception("answering an ack failed; its client gets no receipt")

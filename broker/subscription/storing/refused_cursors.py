@@ -1,9 +1,7 @@
-"""Keep the refused cursors: the database refuses one of their values, or storing them causes an internal error.
+"""Keep the cursors that could not be stored.
 
-The flusher finds out which cursor is refused, takes the cursor out of the common flush and tries it alone, at growing
-intervals, until it is stored again. Meanwhile the subscription keeps delivering, because its state in memory is right.
-Messages acked since the cursor was last stored are delivered again only if the topic is unloaded or the broker restarts
-before that.
+The flusher tries each refused cursor alone, at growing intervals. Meanwhile the subscription keeps delivering. If
+the broker restarts or unloads the topic, messages acked since the last successful flush are delivered again.
 """
 
 from __future__ import annotations
@@ -18,17 +16,17 @@ from broker.core.subscription.flush_pace import REFUSED_PAUSE_MOST_S, refused_pa
 
 __all__ = ["RefusedCursor", "RefusedCursors"]
 
-C = TypeVar("C")  # a subscription
+C = TypeVar("C")
 
 
 @dataclass(slots=True)
 class RefusedCursor:
-    """Successive refusals of one cursor. `next_try_s` is a time of the event loop's clock."""
+    """Consecutive refusals of one cursor."""
 
     since_ms: int
     reason: str
     refusals: int = 0
-    next_try_s: float = 0.0
+    next_try_s: float = 0.0  # Time of the event loop's clock
 
     @property
     def since(self) -> str:
@@ -36,7 +34,7 @@ class RefusedCursor:
         return f"{datetime.fromtimestamp(self.since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def error(self) -> PersistenceFailed:
-        """Return the error that answers an ack whose client asked for a receipt."""
+        """Return the error for a client that waits for a receipt of its ack."""
         return PersistenceFailed(f"this cursor has not been stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:
@@ -49,7 +47,7 @@ class RefusedCursor:
 
 
 class RefusedCursors(Generic[C]):
-    """The refused cursors of this process, by their subscriptions."""
+    """The refused cursors of this process, by subscription."""
 
     def __init__(self) -> None:
         self._refused: dict[C, RefusedCursor] = {}
@@ -61,7 +59,7 @@ class RefusedCursors(Generic[C]):
         return iter(list(self._refused))
 
     def get(self, subscription: C) -> RefusedCursor | None:
-        """Return the refusal of a cursor; None for a cursor that is not refused."""
+        """Return the refusals of a cursor, or None."""
         return self._refused.get(subscription)
 
     def add(self, subscription: C, reason: str, *, now_ms: int, now_s: float) -> RefusedCursor:
@@ -73,7 +71,7 @@ class RefusedCursors(Generic[C]):
         return known
 
     def remove(self, subscription: C) -> RefusedCursor | None:
-        """Forget the refusal of a cursor and return it; None for a cursor that is not refused."""
+        """Remove and return the refusals of a cursor, or None."""
         return self._refused.pop(subscription, None)
 
     def due(self, now_s: float) -> list[C]:
@@ -81,5 +79,5 @@ class RefusedCursors(Generic[C]):
         return [each for each, known in self._refused.items() if known.next_try_s <= now_s]
 
     def next_try_s(self) -> float | None:
-        """Return the loop time, in seconds, at which the next attempt is due; None when no cursor is refused."""
+        """Return the loop time of the next attempt. None = no cursor is refused."""
         return min((known.next_try_s for known in self._refused.values()), default=None)
