@@ -53,7 +53,7 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
     """Give a topic more partitions. Safe to repeat.
 
     A new partition gets the subscriptions of the old partitions, beginning at its first message. Clients see the new
-    number of partitions only after the partitions and their subscriptions exist.
+    number only after the partitions and their subscriptions exist.
 
     Raises MetadataInvalid for a number out of range, InvalidTopicName if a partition's name is too long, and
     TopicNotFound. Raises NotAllowed for a smaller number, for a topic without partitions, or if another topic has a
@@ -75,10 +75,9 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
 
 
 def close_json_sockets(topics: Iterable[Topic | NonPersistentTopic], reason: str) -> None:
-    """Close the JSON WebSockets of these partitions.
+    """Close the JSON WebSockets of these partitions, so that their clients connect again.
 
-    A JSON WebSocket serves only the partitions that existed when it was opened. After the client connects again, it
-    gets all partitions.
+    A JSON WebSocket serves only the partitions that existed when it was opened.
     """
     for topic in topics:
         for producer in list(topic.producers.values()):

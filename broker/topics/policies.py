@@ -85,8 +85,8 @@ class PolicyState:
     """The policies set on a holder, and the policies in force there."""
 
     row_id: int
-    document: Mapping[str, object]  # Policies set on this holder
-    above: Mapping[str, object]  # Policies set on a topic's namespace, empty for a namespace
+    document: Mapping[str, object]
+    above: Mapping[str, object]  # Policies of the topic's namespace, empty for a namespace
     in_force: Policies
 
 
@@ -146,7 +146,7 @@ class PolicyDocuments:
     async def of_topics_with(
         self, holder: Holder, after: Mapping[str, object], topics: Sequence[TopicName]
     ) -> dict[str, Policies]:
-        """Return the policies of these topics, by full name, as if `holder` had the document `after`."""
+        """Return each topic's policies, by full name, as if `holder` had the document `after`."""
         found: dict[str, Policies] = {}
         for at in range(0, len(topics), _AT_ONCE):
             names = [each.full for each in topics[at : at + _AT_ONCE]]
@@ -163,7 +163,7 @@ class PolicyDocuments:
         return found
 
     async def overridden(self, state: PolicyState, names: list[str]) -> dict[str, int]:
-        """Return, by policy, how many topics of the namespace set it. Omit policies that no topic sets."""
+        """Return how many topics of the namespace set each policy. Omit policies that no topic sets."""
         return await repeat_until_done(
             self._pool, lambda c: store.overriding(c, state.row_id, names), what="counting topics"
         )
@@ -195,7 +195,7 @@ class PolicyDocuments:
         return state
 
     async def stored_of(self, topics: Sequence[TopicName]) -> dict[str, Policies]:
-        """Return the policies in force on these topics, by full name. Omit topics that are not stored."""
+        """Return each topic's policies in force, by full name. Omit topics that are not stored."""
         rows = await repeat_until_done(
             self._pool, lambda c: store.in_force(c, [each.full for each in topics]), what="reading policies"
         )
@@ -212,7 +212,7 @@ def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValu
 
 
 def check_names(names: Iterable[str], level: PolicyLevel) -> None:
-    """Raise PolicyInvalid if a name is not the name of a policy."""
+    """Raise PolicyInvalid for a name that no policy has."""
     for name in names:
         if name not in FIELDS:
             checked({name: None}, level)  # Raises an error that lists the policies
@@ -253,7 +253,7 @@ def differences(before: Policies, after: Policies) -> list[Difference]:
 
 
 class PolicyChanges:
-    """Changes policy documents, and applies the changes to the topics in memory."""
+    """Changes policy documents, and applies the changes to topics in memory."""
 
     def __init__(
         self, documents: PolicyDocuments, topics: Topics, non_persistent: NonPersistentTopics
@@ -274,7 +274,7 @@ class PolicyChanges:
         return state
 
     async def reload(self, holder: Holder) -> int:
-        """Apply the stored documents to the loaded topics of a holder. Return the number of these topics."""
+        """Apply the stored documents to a holder's loaded topics. Return the number of these topics."""
         await self._topics.loads_done()  # A load under way may have read the old document
         topics = [topic for topic in self._topics.all() if holder.covers(topic.name)]
         for at in range(0, len(topics), _AT_ONCE):

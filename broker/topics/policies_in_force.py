@@ -1,4 +1,4 @@
-"""Compute the policies in force from the broker's settings and the documents of a namespace and a topic."""
+"""Compute policies from the broker's settings and the documents of a namespace and a topic."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PolicyInForce:
     set_on: PolicyLevel | None  # None for the broker's default
     own: PolicyValue | None  # Value set on this level
     above: PolicyValue  # Value if this level set nothing
-    can_be_set: bool  # True if this level may set the policy
+    can_be_set: bool
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ def described_policies(
 
 
 def policy_texts() -> tuple[str, ...]:
-    """Return all texts that describe policies, for translation."""
+    """Return all texts that describe policies."""
     return (*(field.says for field in FIELDS.values()), *SENTENCE_TEXTS)
 
 

@@ -16,7 +16,7 @@ __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
 # The weight of the newest second. A changed rate settles after about five reports.
 _WEIGHT: Final = 0.4
-MEASURED_OVER_S: Final = 5  # All earlier seconds weigh less than 0.1
+MEASURED_OVER_S: Final = 5  # All earlier seconds together weigh less than 0.1
 _NOTHING_PER_S: Final = 0.05  # Lower rates count as 0
 # A slower flow is measured from message to message, because some seconds have no message.
 _SLOW_PER_S: Final = 1.0
@@ -24,7 +24,7 @@ _SLOW_PER_S: Final = 1.0
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# Only one in this many reports forgets closed topics, because a pass over 10,000 topics takes too long.
+# One in this many reports forgets closed topics, because a pass over 10,000 topics takes too long.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")
@@ -135,10 +135,7 @@ class Rates:
         return rate_out, rate_acked
 
     def of_producer(self, topic: Topic, producer: Producer, now_ms: int) -> tuple[float, float]:
-        """Return messages and bytes per second.
-
-        In each report, call this after `of_topic`. The topic is reported again until these rates are 0.
-        """
+        """Return messages and bytes per second. In each report, call this after `of_topic`."""
         counts = ((producer.messages_in, producer.bytes_in),)
         flows = self._producers.get(producer)
         if flows is None:
@@ -151,7 +148,7 @@ class Rates:
     def of_consumer(self, each: Subscription, consumer: Consumer, now_ms: int) -> tuple[float, float, float]:
         """Return messages delivered, acked and redelivered per second.
 
-        In each report, call this after `of_subscription`. The subscription is reported again until these rates are 0.
+        In each report, call this after `of_subscription`.
         """
         counts = (consumer.messages_out,), (consumer.messages_acked,), (consumer.messages_redelivered,)
         flows = self._consumers.get(consumer)

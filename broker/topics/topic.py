@@ -162,7 +162,7 @@ class Topic:
         self.name = log.name
         self.topic_id = log.topic_id
         self.is_terminated = terminated
-        self.policies = policies  # Only `set_policies` replaces them
+        self.policies = policies  # Only `set_policies` replaces these policies
         self.log = log
         log.listener = self
         # The totals when the log was loaded. Statistics count from these totals.
@@ -217,7 +217,7 @@ class Topic:
         self._rates: tuple[int, ...] | None = None
         self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
-        self.last_used_ms = clock.now_ms()  # Time when a client last left, or of loading
+        self.last_used_ms = clock.now_ms()  # Time when a client last left
         self.asked_ms = self.last_used_ms  # Time when the topic was last opened or had clients
 
     @property
@@ -227,7 +227,7 @@ class Topic:
 
     @property
     def is_open(self) -> bool:
-        """Whether the topic is open. A closed or fenced topic never opens again."""
+        """Whether the topic is open."""
         return self.log.is_open
 
     @property
@@ -247,7 +247,7 @@ class Topic:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. While it waits for exclusive access, its `is_ready` is False.
+        """Attach a producer. While the producer waits for exclusive access, its `is_ready` is False.
 
         Raises ServiceNotReady, TopicTerminated, TopicFenced, QuotaHold, QuotaExceeded, NotAllowed, IncompatibleSchema,
         ProducerBusy, ProducerFenced, PersistenceFailed and psycopg.Error. Raises SubscriptionNotFound if the policies
@@ -274,7 +274,7 @@ class Topic:
         )
         try:
             await self.access.admit(producer)
-            self._require_appendable()  # The topic may have changed meanwhile
+            self._require_appendable()  # The topic may have closed meanwhile
         except BaseException:
             producer.detach()
             raise
@@ -300,10 +300,7 @@ class Topic:
         self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry for the writer.
-
-        Tells the producer if the entry is refused. Deduplication answers a repeated send.
-        """
+        """Queue an entry for the writer, or tell the producer why the entry is refused."""
         if not self.is_open:
             producer.failed(request, TopicFenced(f"{self.name} moved; connect again"))
             return
@@ -451,7 +448,7 @@ class Topic:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close all clients and answer the waiting pulls, because the log is closed.
+        """Close all clients and answer the waiting requests, because the log is closed.
 
         `error` is None unless the log was fenced.
         """

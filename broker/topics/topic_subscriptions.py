@@ -62,7 +62,7 @@ class SubscriptionReports(Protocol):
 
 
 class TopicSubscriptions(Mapping[str, "Subscription"]):
-    """The subscriptions by name. Use it only from the event loop."""
+    """The subscriptions of one topic by name. Use this mapping only from the event loop."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Trim the ledgers of a topic that nobody needs any more.
+"""Trim ledgers that nobody needs any more.
 
-The decision and the removal from memory are one step, so no cursor can move in between. After that step, the rows are
-deleted. If the broker crashes before the rows are deleted, the next broker trims the ledgers again.
+The decision and the removal from memory are one step, so no cursor can move in between. The rows are deleted later.
+After a crash before the deletion, the next broker trims the ledgers again.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ class Tracing:
 
         def shut_down() -> None:
             self._provider.shutdown()
-            with suppress(RuntimeError):  # The loop is closed, and nobody waits
+            with suppress(RuntimeError):  # The loop may be closed
                 loop.call_soon_threadsafe(done.set)
 
         # A daemon thread, because the process must not wait for a collector that does not answer.

@@ -55,9 +55,9 @@ class Disuse:
         self._defaults = defaults
 
     async def expire_subscriptions(self, topic: Topic) -> int:
-        """Remove expired durable subscriptions, and record each removal as an act. Return how many had expired.
+        """Remove expired durable subscriptions, and record each removal as an act.
 
-        The number includes subscriptions that stay because a client attached before the removal.
+        Returns how many subscriptions had expired. Some of them stay if a client attached before the removal.
         """
         if not topic.policies.subscription_expiry_ms:
             return 0

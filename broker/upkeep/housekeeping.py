@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
 _TOPICS_A_TURN = 1024  # Visiting 10,000 topics each second would take 5% of a core
-# The event loop does other work after this many topics. They take less than half a millisecond.
+# The event loop does other work after this many topics, which take less than half a millisecond.
 TOPICS_AT_ONCE = 64
 # A tidied topic keeps at most this many chunks of its message index. A full chunk takes 512 KiB.
 INDEX_CHUNKS = 64

@@ -1,4 +1,4 @@
-"""Evaluate alert rules: fire and clear alerts, and store notifications."""
+"""Evaluate alert rules, fire and clear alerts, and store notifications."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.storage.alerts import AlertRound, Found, OpenAlert, StoredRule, aler
 
 __all__ = ["evaluate", "notification_body"]
 
-# A notification names at most this many firing subjects, and at most as many cleared subjects.
+# A notification names at most this many firing and this many cleared subjects.
 _NAMED = 20
 
 

@@ -40,7 +40,7 @@ def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: fl
         plain = socket.create_connection((address, port), timeout=timeout_s)
     except OSError as error:
         raise WebhookFailed(f"{host}:{port} does not answer: {error}") from None
-    # A server that sends a byte now and then never reaches the socket's time limit. The timer ends its request.
+    # The socket's time limit never stops a server that sends a byte now and then. The timer does.
     sockets = [plain]
     watchdog = threading.Timer(timeout_s, _cut, [sockets])
     watchdog.daemon = True
