@@ -1,7 +1,4 @@
-"""The persistent topics in this process's memory.
-
-A topic is loaded or created when it is opened, and forgotten when its log closes.
-"""
+"""The persistent topics in this process's memory."""
 
 from __future__ import annotations
 
@@ -30,7 +27,8 @@ _Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]  # The load, and whether i
 class Topics:
     """The persistent topics. Use them only from the event loop.
 
-    `load` takes ownership of a topic. `require_ready` raises while this process may not take ownership.
+    A topic is forgotten when its log closes. `load` takes ownership of a topic. `require_ready` raises while this
+    process may not take ownership.
     """
 
     def __init__(

@@ -104,8 +104,6 @@ class Trimmer:
         return trimmable(ledgers.infos(), retention=retention, limits=limits, now_ms=self._clock.now_ms())
 
     async def _pinned_entries(self, topic: Topic) -> int | None:
-        """Return how many entries precede the first pinned entry, or None without pins."""
-
         async def pins(connection: Connection) -> tuple[list[Position], list[Position]]:
             return (
                 await store.undo_pins(connection, topic.topic_id),
@@ -122,7 +120,7 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Return the number of entries that every durable subscription has acked. None means no limit.
+    """Return the number of acked entries. None means no limit.
 
     After a crash, a cursor returns to its stored mark-delete position. The next compaction needs the entries that the
     last compaction did not read. A new owner needs the entries that the stored deduplication state does not include.

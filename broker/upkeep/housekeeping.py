@@ -1,4 +1,4 @@
-"""Run the broker's duties once a second, such as freeing memory."""
+"""Run the broker's duties once a second."""
 
 from __future__ import annotations
 
