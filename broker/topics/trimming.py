@@ -120,7 +120,7 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Return the number of acked entries. None means no limit.
+    """Return how many of the oldest entries nobody needs. None means no limit.
 
     After a crash, a cursor returns to its stored mark-delete position. The next compaction needs the entries that the
     last compaction did not read. A new owner needs the entries that the stored deduplication state does not include.
