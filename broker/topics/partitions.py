@@ -1,4 +1,7 @@
-"""Add partitions to a topic. A topic never gets fewer: no client would look for messages in removed partitions."""
+"""Add partitions to a topic.
+
+A topic never loses partitions, because no client would read the messages in a removed partition.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ logger = logging.getLogger(__name__)
 
 
 async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -> int:
-    """Return the current number of partitions. Raises the errors of `grow`, except those about names of partitions.
+    """Check that a topic may grow to this number of partitions. Return the current number.
 
-    Changes nothing.
+    Raises MetadataInvalid, TopicNotFound or NotAllowed.
     """
     if not 1 <= partitions <= MOST_PARTITIONS:
         raise MetadataInvalid(
@@ -47,14 +50,14 @@ async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -
 
 
 async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
-    """Give a topic more partitions.
+    """Give a topic more partitions. Safe to repeat.
 
-    A new partition gets the subscriptions of the other partitions. They begin at the new partition's first message.
+    A new partition gets the subscriptions of the old partitions, beginning at its first message. Clients see the new
+    number only after the partitions and their subscriptions exist.
 
-    Clients see the new count when they next ask for it (Apache's clients ask once a minute), and never before the
-    partitions and their subscriptions exist. Repeating the same count does nothing. Raises MetadataInvalid for a count
-    out of range, InvalidTopicName if a partition's name is too long, TopicNotFound, and NotAllowed for a smaller
-    count, a topic that is not partitioned, or a partition's name that another topic has.
+    Raises MetadataInvalid for a number out of range, InvalidTopicName if a partition's name is too long, and
+    TopicNotFound. Raises NotAllowed for a smaller number, for a topic without partitions, or if another topic has a
+    partition's name.
     """
     await check_growth(pool, name, partitions)
     growth = await repeat_until_done(
@@ -72,10 +75,9 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
 
 
 def close_json_sockets(topics: Iterable[Topic | NonPersistentTopic], reason: str) -> None:
-    """Close the JSON WebSockets of these partitions, so that their clients connect again, to all partitions.
+    """Close the JSON WebSockets of these partitions, so that their clients connect again.
 
-    A client of the binary protocol asks for the number of partitions itself. For a JSON WebSocket, the broker attaches
-    to the partitions that exist when the socket is opened, and the client does not know their number.
+    A JSON WebSocket serves only the partitions that existed when it was opened.
     """
     for topic in topics:
         for producer in list(topic.producers.values()):

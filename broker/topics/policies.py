@@ -1,4 +1,4 @@
-"""Read and change the policies set on a namespace or a topic. Loaded topics apply a change at once."""
+"""Read and change the policies set on a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 200  # topics whose policies are computed in one step, which takes about 6 ms
+# A step over this many topics takes about 6 ms. The broker serves clients between the steps.
+_AT_ONCE: Final = 200
 
 
 class PolicyConflict(BrokerError):
-    """Somebody changed the document after the plan was made: plan again."""
+    """Somebody changed the policies after the plan was made. The caller must plan again."""
 
     code = "MetadataError"
     retriable = True
@@ -49,12 +50,12 @@ class PolicyConflict(BrokerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A namespace or a topic, as the owner of a policy document."""
+    """A namespace or a topic that has a policy document."""
 
     level: PolicyLevel
     tenant: str
     namespace: str
-    topic: TopicName | None  # None: the namespace itself
+    topic: TopicName | None  # None for a namespace
 
     @classmethod
     def of_namespace(cls, text: str) -> Holder:
@@ -64,7 +65,7 @@ class Holder:
 
     @classmethod
     def of_topic(cls, name: TopicName) -> Holder:
-        """Return a topic, partitioned or not, as a holder."""
+        """Return a topic as a holder."""
         return cls(level=PolicyLevel.TOPIC, tenant=name.tenant, namespace=name.namespace, topic=name)
 
     @property
@@ -81,11 +82,11 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyState:
-    """The policies set on a holder, and those in force there."""
+    """The policies set on a holder, and the policies in force there."""
 
     row_id: int
-    document: Mapping[str, object]  # the policies set here, as stored
-    above: Mapping[str, object]  # for a topic: the policies that its namespace sets; else empty
+    document: Mapping[str, object]
+    above: Mapping[str, object]  # Policies of the topic's namespace, empty for a namespace
     in_force: Policies
 
 
@@ -97,7 +98,10 @@ class PolicyDocuments:
         self._settings = settings
 
     async def read(self, holder: Holder) -> PolicyState:
-        """Read a holder's policies. Raises TopicNotFound if it does not exist, NotAllowed for a partition."""
+        """Read a holder's policies.
+
+        Raises TopicNotFound if the holder does not exist, and NotAllowed for a partition.
+        """
         topic = holder.topic
         if topic is None:
             stored = await repeat_until_done(
@@ -134,7 +138,7 @@ class PolicyDocuments:
     ) -> Policies:
         """Return the policies that would be in force if a holder had this document.
 
-        If the holder is a topic, `above` is its namespace's document.
+        For a topic, `above` is the document of its namespace.
         """
         namespace, topic = (document, {}) if holder.topic is None else (above, document)
         return effective_policies(self._settings, namespace, topic, where=holder.name)
@@ -142,9 +146,9 @@ class PolicyDocuments:
     async def of_topics_with(
         self, holder: Holder, after: Mapping[str, object], topics: Sequence[TopicName]
     ) -> dict[str, Policies]:
-        """Return full name → policies that would be in force on these topics if `holder` had the document `after`."""
+        """Return each topic's policies, by full name, as if `holder` had the document `after`."""
         found: dict[str, Policies] = {}
-        for at in range(0, len(topics), _AT_ONCE):  # between two steps the broker serves clients
+        for at in range(0, len(topics), _AT_ONCE):
             names = [each.full for each in topics[at : at + _AT_ONCE]]
             rows = await repeat_until_done(
                 self._pool, partial(store.in_force, names=names), what="reading policies"
@@ -159,7 +163,7 @@ class PolicyDocuments:
         return found
 
     async def overridden(self, state: PolicyState, names: list[str]) -> dict[str, int]:
-        """Return policy → how many topics of the namespace set it themselves. Leave out policies that none sets."""
+        """Return how many topics of the namespace set each policy. Omit policies that no topic sets."""
         return await repeat_until_done(
             self._pool, lambda c: store.overriding(c, state.row_id, names), what="counting topics"
         )
@@ -169,7 +173,7 @@ class PolicyDocuments:
     ) -> PolicyState:
         """Store `after` in place of `before`. Safe to repeat.
 
-        Raises the errors of `read`, and PolicyConflict if the stored document is now neither `before` nor `after`.
+        Raises the errors of `read`, and PolicyConflict if the stored document is neither `before` nor `after`.
         """
         state = await self.read(holder)
         if dict(state.document) == dict(after):
@@ -181,7 +185,7 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # `stored` is also False if the connection broke after the change: the repeated statement then finds `after`.
+        # If the answer of a successful change is lost, the repeated statement returns False.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(
@@ -191,7 +195,7 @@ class PolicyDocuments:
         return state
 
     async def stored_of(self, topics: Sequence[TopicName]) -> dict[str, Policies]:
-        """Return full name → policies in force, from the stored documents. Leave out topics that are not stored."""
+        """Return each topic's policies in force, by full name. Omit topics that are not stored."""
         rows = await repeat_until_done(
             self._pool, lambda c: store.in_force(c, [each.full for each in topics]), what="reading policies"
         )
@@ -202,24 +206,24 @@ class PolicyDocuments:
 
 
 def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValue]:
-    """Parse policies whose values are text. Raises PolicyInvalid if one is wrong."""
+    """Parse policy values from text. Raises PolicyInvalid for a wrong name or value."""
     values = {name: FIELDS[name].parse(text) if name in FIELDS else text for name, text in texts.items()}
     return checked(values, level)
 
 
 def check_names(names: Iterable[str], level: PolicyLevel) -> None:
-    """Check that every name is the name of a policy. Raises PolicyInvalid for the first that is not."""
+    """Raise PolicyInvalid for a name that no policy has."""
     for name in names:
         if name not in FIELDS:
-            checked({name: None}, level)  # the error lists the policies that exist
+            checked({name: None}, level)  # Raises an error that lists the policies
 
 
 def changed(
     state: PolicyState, level: PolicyLevel, *, to_set: Mapping[str, object], to_unset: tuple[str, ...]
 ) -> dict[str, object]:
-    """Return the document after a change. Stores nothing.
+    """Return the document after a change, without storing it.
 
-    Raises PolicyInvalid for a wrong policy, and for a name in `to_unset` that is not set or is in `to_set` too.
+    Raises PolicyInvalid for a wrong policy, or if a name in `to_unset` is not set or is also in `to_set`.
     """
     check_names(to_unset, level)
     for name in to_unset:
@@ -233,7 +237,7 @@ def changed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One policy in force, before and after."""
+    """A policy in force, before and after a change."""
 
     name: str
     before: PolicyValue
@@ -241,7 +245,7 @@ class Difference:
 
 
 def differences(before: Policies, after: Policies) -> list[Difference]:
-    """Return the policies in force that differ."""
+    """Return the policies that differ."""
     old, new = asdict(before), asdict(after)
     return [
         Difference(name=name, before=old[name], after=new[name]) for name in old if old[name] != new[name]
@@ -249,7 +253,7 @@ def differences(before: Policies, after: Policies) -> list[Difference]:
 
 
 class PolicyChanges:
-    """Changes documents, and applies them to the topics in memory."""
+    """Changes policy documents, and applies the changes to topics in memory."""
 
     def __init__(
         self, documents: PolicyDocuments, topics: Topics, non_persistent: NonPersistentTopics
@@ -270,10 +274,10 @@ class PolicyChanges:
         return state
 
     async def reload(self, holder: Holder) -> int:
-        """Apply the stored documents to the loaded topics of a holder. Return the number of these topics."""
-        await self._topics.loads_done()  # a topic being loaded may have read the old document
+        """Apply the stored documents to a holder's loaded topics. Return the number of these topics."""
+        await self._topics.loads_done()  # A load under way may have read the old document
         topics = [topic for topic in self._topics.all() if holder.covers(topic.name)]
-        for at in range(0, len(topics), _AT_ONCE):  # between two steps the broker serves clients
+        for at in range(0, len(topics), _AT_ONCE):
             part = topics[at : at + _AT_ONCE]
             stored = await self.documents.stored_of([topic.name for topic in part])
             for topic in part:

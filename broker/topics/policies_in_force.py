@@ -1,4 +1,4 @@
-"""Compute the policies in force from the broker's settings and the documents of a namespace and a topic."""
+"""Compute policies from the broker's settings and the documents of a namespace and a topic."""
 
 from __future__ import annotations
 
@@ -40,18 +40,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyInForce:
-    """One policy in force on a namespace or a topic (here called "this level"), and where its value comes from."""
+    """A policy in force on a level, which is a namespace or a topic."""
 
     field: PolicyField
     value: PolicyValue
-    set_on: PolicyLevel | None  # None = the broker's default
-    own: PolicyValue | None  # the value set on this level itself
-    above: PolicyValue  # the value if nothing were set on this level
-    can_be_set: bool  # on this level
+    set_on: PolicyLevel | None  # None for the broker's default
+    own: PolicyValue | None  # Value set on this level
+    above: PolicyValue  # Value if this level set nothing
+    can_be_set: bool
 
     @property
     def name(self) -> str:
-        """The policy's name."""
         return self.field.name
 
     @property
@@ -66,18 +65,18 @@ class PolicyInForce:
 
     @property
     def own_words(self) -> str:
-        """The value set on this level as people write it; "" = none."""
+        """The value set on this level as people write it, or "" if none is set."""
         return "" if self.own is None else self.field.words(self.own)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values to choose from; empty if an operator types the value."""
+        """The values to choose from. Empty if an operator types the value."""
         if self.field.kind is bool:
             return ("true", "false")
         return tuple(self.field.kind) if issubclass(self.field.kind, StrEnum) else ()
 
     def complaint(self, text: str) -> str:
-        """Return "" if the policy accepts this text, else a sentence that says which values it accepts."""
+        """Return "" if the policy accepts this text, else a sentence that names the accepted values."""
         try:
             self.field.parse(text)
         except PolicyInvalid:
@@ -85,7 +84,7 @@ class PolicyInForce:
         return ""
 
     def is_own(self, text: str) -> bool:
-        """Return whether a valid text means the value that is already set on this level."""
+        """Return whether a valid text means the value set on this level."""
         return self.own is not None and self.field.parse(text) == self.own
 
 
@@ -93,7 +92,7 @@ class PolicyInForce:
 class DescribedPolicies:
     """All policies in force on a namespace or a topic."""
 
-    sentences: tuple[str, ...]  # the result of `in_words`
+    sentences: tuple[str, ...]
     policies: tuple[PolicyInForce, ...]
 
 
@@ -105,9 +104,9 @@ def described_policies(
     where: str,
     say: Callable[[str], str] = str,
 ) -> DescribedPolicies:
-    """Describe the policies that the stored documents put in force; `topic` is None for a namespace itself.
+    """Describe the policies that the stored documents put in force.
 
-    `say` translates the texts of the sentences.
+    `topic` is None for a namespace. `say` translates the texts of the sentences.
     """
     level = PolicyLevel.NAMESPACE if topic is None else PolicyLevel.TOPIC
     above = default_policies(settings)
@@ -134,7 +133,7 @@ def described_policies(
 
 
 def policy_texts() -> tuple[str, ...]:
-    """Return all texts that describe policies, for translation."""
+    """Return all texts that describe policies."""
     return (*(field.says for field in FIELDS.values()), *SENTENCE_TEXTS)
 
 
@@ -158,7 +157,7 @@ def effective_policies(
     *,
     where: str,
 ) -> Policies:
-    """Return the defaults, changed by the stored documents. Log invalid values with `where`, and ignore them."""
+    """Return the defaults, changed by the stored documents. Log and ignore invalid values."""
     usable, complaints = valid_part(namespace, PolicyLevel.NAMESPACE)
     usable_of_topic, of_topic = valid_part(topic, PolicyLevel.TOPIC)
     for complaint in (*complaints, *of_topic):

@@ -1,4 +1,4 @@
-"""Compute rates per second from cumulative counts, smoothed over a few seconds."""
+"""Compute smoothed rates per second from cumulative counts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
-# The weight of the newest second: a change shows at once and has settled after about five reports.
+# The weight of the newest second. A changed rate settles after about five reports.
 _WEIGHT: Final = 0.4
-MEASURED_OVER_S: Final = 5  # follows from the weight: all seconds before these weigh less than 0.1
-_NOTHING_PER_S: Final = 0.05  # a smoothed rate below this counts as 0
-# A flow below this rate is measured from one message to the next, because in some seconds no message comes.
+MEASURED_OVER_S: Final = 5  # All earlier seconds together weigh less than 0.1
+_NOTHING_PER_S: Final = 0.05  # Lower rates count as 0
+# A slower flow is measured from message to message, because some seconds have no message.
 _SLOW_PER_S: Final = 1.0
-# A slow flow has ended after a pause of this many times its last gap. The two limits below apply to that pause.
+# The patience with a slow flow is this many times its last gap. A longer pause ends the flow.
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# Forget closed topics in every sixtieth report. Going through ten thousand topics in each report would take as long as
-# a whole report may take.
+# One in this many reports forgets closed topics, because a pass over 10,000 topics takes too long.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")
@@ -41,14 +40,12 @@ class Moving:
 
 @dataclass(slots=True)
 class _Flow:
-    """A flow of messages, with other counts of the same flow, such as bytes."""
-
-    totals: tuple[int, ...]  # cumulative counts, the messages first
-    seen_ms: int  # time of the last report
-    measured_ms: int  # the rates cover the time until then
-    changed_ms: int  # time of the last report that counted new messages
+    totals: tuple[int, ...]  # Cumulative counts, messages first
+    seen_ms: int  # Time of the last report
+    measured_ms: int  # End of the time that the rates cover
+    changed_ms: int  # Time of the last report with new messages
     per_s: tuple[float, ...]
-    gap_ms: int = 0  # time between the last two reports that counted new messages
+    gap_ms: int = 0  # Time between the last two reports with new messages
 
     def update(self, totals: tuple[int, ...], now_ms: int) -> tuple[float, ...]:
         seen_ms, self.seen_ms = self.seen_ms, now_ms
@@ -60,7 +57,7 @@ class _Flow:
         weight, since_s = _WEIGHT, _seconds(now_ms - self.measured_ms)
         if not self.per_s[0]:
             if news / _seconds(now_ms - seen_ms) > _SLOW_PER_S:
-                since_s = _seconds(now_ms - seen_ms)  # the flow starts fast, so ignore the pause before it
+                since_s = _seconds(now_ms - seen_ms)  # Ignore the pause before a fast start
             else:
                 weight = 1 - (1 - _WEIGHT) ** since_s
         self.per_s = tuple(
@@ -76,7 +73,10 @@ class _Flow:
 
     @property
     def look_again_ms(self) -> int | None:
-        """When to report the flow again although nothing changed; 0 = in the next report, None = its rate is 0."""
+        """When to report the flow again although nothing changed.
+
+        0 means in the next report. None means that the rate is 0.
+        """
         if not self.per_s[0]:
             return None
         return 0 if self.per_s[0] >= _SLOW_PER_S else self._ends_ms
@@ -88,28 +88,27 @@ class _Flow:
 
 
 _Flows = tuple[_Flow, ...]
-_Counts = tuple[tuple[int, ...], ...]  # the totals of each flow
+_Counts = tuple[tuple[int, ...], ...]  # Totals of each flow
 
 
 class Rates:
-    """The rates of topics and producers (messages and bytes in) and of subscriptions and consumers (out and acked).
-
-    A consumer also has the rate of its redelivered messages.
-    """
+    """The rates of topics, subscriptions, producers and consumers."""
 
     def __init__(self) -> None:
         self._topics: dict[Topic, _Flows] = {}
         self._subscriptions: dict[Subscription, _Flows] = {}
         self._producers: WeakKeyDictionary[Producer, _Flows] = WeakKeyDictionary()
         self._consumers: WeakKeyDictionary[Consumer, _Flows] = WeakKeyDictionary()
-        # When to report a topic or subscription again while it has a rate. A slow flow is reported again only once,
-        # when it has ended, and not every second.
+        # When to report a moving topic or subscription again. A slow flow is due only at its end.
         self._topics_due_ms: dict[Topic, int] = {}
         self._subscriptions_due_ms: dict[Subscription, int] = {}
         self._looks = 0
 
     def of_topic(self, topic: Topic, messages: int, size_bytes: int, now_ms: int) -> tuple[float, float]:
-        """Return messages and bytes per second, smoothed; 0 at the first call, and after the topic is closed."""
+        """Return messages and bytes per second.
+
+        The rates are 0 at the first call, and after the topic is closed.
+        """
         if not topic.is_open:
             return 0.0, 0.0
         flows = self._topics.get(topic)
@@ -121,7 +120,7 @@ class Rates:
         return messages_rate, bytes_rate
 
     def of_subscription(self, each: Subscription, out: int, acked: int, now_ms: int) -> tuple[float, float]:
-        """Return messages delivered and acked per second, smoothed.
+        """Return messages delivered and acked per second.
 
         The rates are 0 at the first call, and after the subscription has ended or its topic is closed.
         """
@@ -136,10 +135,7 @@ class Rates:
         return rate_out, rate_acked
 
     def of_producer(self, topic: Topic, producer: Producer, now_ms: int) -> tuple[float, float]:
-        """Return messages and bytes per second. In each report, call this after `of_topic`.
-
-        The topic is reported again until this rate is also 0.
-        """
+        """Return messages and bytes per second. In each report, call this after `of_topic`."""
         counts = ((producer.messages_in, producer.bytes_in),)
         flows = self._producers.get(producer)
         if flows is None:
@@ -150,9 +146,9 @@ class Rates:
         return messages_rate, bytes_rate
 
     def of_consumer(self, each: Subscription, consumer: Consumer, now_ms: int) -> tuple[float, float, float]:
-        """Return messages delivered, acked and redelivered per second. In each report, call it after `of_subscription`.
+        """Return messages delivered, acked and redelivered per second.
 
-        The subscription is reported again until these rates are also 0.
+        In each report, call this after `of_subscription`.
         """
         counts = (consumer.messages_out,), (consumer.messages_acked,), (consumer.messages_redelivered,)
         flows = self._consumers.get(consumer)
@@ -164,38 +160,37 @@ class Rates:
         return rate_out, rate_acked, rate_again
 
     def published_per_s(self, topic: Topic) -> float:
-        """Return how many messages per second were published, as last reported."""
+        """Return messages published per second, as last reported."""
         return self.in_per_s(topic)[0]
 
     def acked_per_s(self, subscription: Subscription) -> float:
-        """Return how many messages per second were acked, as last reported."""
+        """Return messages acked per second, as last reported."""
         return self.out_per_s(subscription)[1]
 
     def in_per_s(self, topic: Topic) -> tuple[float, float]:
-        """Return how many messages and bytes per second were published, as last reported."""
+        """Return messages and bytes published per second, as last reported."""
         messages_rate, bytes_rate = _last(self._topics.get(topic), 2)
         return messages_rate, bytes_rate
 
     def out_per_s(self, subscription: Subscription) -> tuple[float, float]:
-        """Return how many messages per second were delivered and acked, as last reported."""
+        """Return messages delivered and acked per second, as last reported."""
         rate_out, rate_acked = _last(self._subscriptions.get(subscription), 2)
         return rate_out, rate_acked
 
     def producer_per_s(self, producer: Producer) -> tuple[float, float]:
-        """Return how many messages and bytes per second this producer published, as last reported."""
+        """Return messages and bytes published per second, as last reported."""
         messages_rate, bytes_rate = _last(self._producers.get(producer), 2)
         return messages_rate, bytes_rate
 
     def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
-        """Return the messages per second that the consumer received, acked and received again, as last reported."""
+        """Return messages delivered, acked and redelivered per second, as last reported."""
         rate_out, rate_acked, rate_again = _last(self._consumers.get(consumer), 3)
         return rate_out, rate_acked, rate_again
 
     def moving(self, now_ms: int) -> Moving:
         """Return the topics and subscriptions to report now although nothing changed.
 
-        Closed topics and ended subscriptions that had a rate are reported once more, with rate 0. Every 60th call
-        forgets all closed topics and ended subscriptions.
+        Closed topics and ended subscriptions that had a rate are reported once more, with rate 0.
         """
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:
@@ -225,7 +220,6 @@ def _update(flows: _Flows, counts: _Counts, now_ms: int) -> list[float]:
 
 
 def _look_again(due_ms: dict[T, int], of: T, flows: _Flows) -> None:
-    """Plan the next report of a topic or subscription: as planned, or earlier if one of its flows asks for that."""
     for flow in flows:
         if (look_ms := flow.look_again_ms) is not None:
             due_ms[of] = min(look_ms, due_ms.get(of, look_ms))
@@ -240,6 +234,6 @@ def _seconds(elapsed_ms: int) -> float:
 
 
 def _is_gone(subscription: Subscription) -> bool:
-    """Return whether the subscription has ended (a reader's ends with its last consumer) or its topic is closed."""
+    # A reader's subscription ends with its last consumer.
     has_ended = subscription.is_deleted or not (subscription.is_durable or subscription.consumers)
     return has_ended or not subscription.log.is_open

@@ -1,7 +1,6 @@
-"""One topic in the memory of the process that owns it: its log, its producers, its subscriptions.
+"""One topic in the memory of the process that owns it.
 
-This file has over 400 lines, because half of it declares and connects the parts of a topic. The parts themselves are in
-other files.
+This file has over 400 lines, because half of it declares and connects the parts of a topic.
 """
 
 from __future__ import annotations
@@ -74,22 +73,25 @@ class TopicReports(SubscriptionReports, Protocol):
 
 
 class WaitingPulls(Protocol):
-    """The long-poll pulls of this process that wait for a message."""
+    """The long-polling requests of this process that wait for a message."""
 
     def waits_for(self, name: TopicName) -> bool:
-        """Return whether a pull waits for this topic."""
+        """Return whether a request waits for this topic."""
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
-        """Offer the waiting pulls these entries, which are durable now."""
+        """Offer the waiting requests these entries, which are durable now."""
 
     def topic_gone(self, topic: Topic) -> None:
-        """Answer the pulls that wait for this topic, because the topic leaves memory."""
+        """Answer the requests that wait for this topic."""
 
 
 class Topic:
-    """A topic that this process owns. A closed log never opens again: the topic is then loaded as a new object."""
+    """A topic that this process owns.
 
-    # Python shares the keys of instance dicts only up to 30 attributes: without slots a topic takes 1.5 KiB more.
+    A closed topic never opens again. Loading the topic again makes a new object.
+    """
+
+    # Without slots a topic takes 1.5 KiB more. Python shares the keys of instance dicts only up to 30 attributes.
     __slots__ = (
         "__weakref__",
         "_clock",
@@ -157,14 +159,13 @@ class Topic:
         new_subscription: NewSubscription,
         refuse_old_clients: bool,
     ) -> None:
-        """`producer_epoch` None = no exclusive producer yet. `next_key` numbers the producers of this process."""
         self.name = log.name
         self.topic_id = log.topic_id
         self.is_terminated = terminated
-        self.policies = policies  # in force now; only `set_policies` replaces them
+        self.policies = policies  # Only `set_policies` replaces these policies
         self.log = log
         log.listener = self
-        # The totals when the log was loaded. Statistics subtract them to count the messages and bytes since then.
+        # The totals when the log was loaded. Statistics count from these totals.
         self.loaded_messages, self.loaded_bytes = log.ledgers.total_messages, log.ledgers.total_bytes
         self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs
@@ -213,20 +214,20 @@ class Topic:
         self.publishes = publishes.account()
         self.publish_limit: PublishLimit | None = None
         self.dispatch_rate: RatePair | None = None
-        self._rates: tuple[int, ...] | None = None  # the rates in force; None = none applied yet
+        self._rates: tuple[int, ...] | None = None
         self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
-        self.last_used_ms = clock.now_ms()  # when a client last left; if unknown, when the topic was loaded
-        self.asked_ms = self.last_used_ms  # when the topic was last opened, or last seen with clients
+        self.last_used_ms = clock.now_ms()  # Time when a client last left
+        self.asked_ms = self.last_used_ms  # Time when the topic was last opened or had clients
 
     @property
     def owner_epoch(self) -> int:
-        """The epoch under which this process owns the topic; see `Epochs`."""
+        """The epoch under which this process owns the topic."""
         return self.log.owner_epoch
 
     @property
     def is_open(self) -> bool:
-        """False once the topic was fenced or closed; it never becomes True again."""
+        """Whether the topic is open."""
         return self.log.is_open
 
     @property
@@ -235,7 +236,10 @@ class Topic:
         return self.log.is_fenced
 
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
-        """Run a write guarded by this topic's epoch. Results and errors are those of `Epochs.write`."""
+        """Run a write that is guarded by this topic's epoch.
+
+        Results and errors are those of `Epochs.write`.
+        """
         return await self._epochs.write(self.log, call, what=what)
 
     # -- producers and appends -----------------------------------------------------------------------------------
@@ -243,11 +247,11 @@ class Topic:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. If it must wait for exclusive access, it is queued, and its `is_ready` is still False.
+        """Attach a producer. While the producer waits for exclusive access, its `is_ready` is False.
 
         Raises ServiceNotReady, TopicTerminated, TopicFenced, QuotaHold, QuotaExceeded, NotAllowed, IncompatibleSchema,
-        ProducerBusy, ProducerFenced, PersistenceFailed, psycopg.Error, and SubscriptionNotFound if the policies forbid
-        the creation of the initial subscription.
+        ProducerBusy, ProducerFenced, PersistenceFailed and psycopg.Error. Raises SubscriptionNotFound if the policies
+        forbid the creation of the initial subscription.
         """
         self._require_appendable()
         await self.quota.require_room()
@@ -270,7 +274,7 @@ class Topic:
         )
         try:
             await self.access.admit(producer)
-            self._require_appendable()  # it may have been terminated or closed while this producer waited
+            self._require_appendable()  # The topic may have closed meanwhile
         except BaseException:
             producer.detach()
             raise
@@ -278,10 +282,10 @@ class Topic:
         return producer
 
     async def _learn_last_sequence_id(self, producer: Producer) -> None:
-        """Learn where a producer continues, now that no other connection can send under its name."""
+        """Read the last sequence id, now that no other connection sends under this producer's name."""
         while producer.is_deduplicated and (current := self.deduplication) is not None and current.is_enabled:
             last_sequence_id = await current.last_sequence_id(producer.name)
-            if current.is_enabled:  # else it was switched off during the wait, and perhaps on again
+            if current.is_enabled:  # Deduplication may have been switched off meanwhile
                 producer.last_sequence_id = last_sequence_id
                 return
 
@@ -292,14 +296,11 @@ class Topic:
         self._reports.producer_gone(self, producer)
 
     def close_producers(self, error: BrokerError | None) -> None:
-        """Close every producer and pass `error` to its connection. Most clients then open their producers again."""
+        """Close every producer, and pass `error` to its connection."""
         self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry for the writer.
-
-        If the entry is refused, tell the producer why. If it repeats an earlier send, deduplication answers it.
-        """
+        """Queue an entry for the writer, or tell the producer why the entry is refused."""
         if not self.is_open:
             producer.failed(request, TopicFenced(f"{self.name} moved; connect again"))
             return
@@ -317,11 +318,11 @@ class Topic:
         self._writer.submit(self.log)
 
     def producer_refused(self) -> None:
-        """Report the topic, because one of its producers has a new last error."""
+        """Report the topic, because a producer has a new last error."""
         self._reports.topic_changed(self)
 
     def stored(self, batch: AppendBatch) -> None:
-        """Send the receipts for a durable batch, in the order of each producer's sends, then deliver the batch."""
+        """Send the receipts for a durable batch, then deliver the batch."""
         now_ms = self._clock.now_ms()
         repeated = () if self.deduplication is None else self.deduplication.stored(batch, now_ms)
         for producer, (receipts, (messages, size_bytes)) in batch.receipts().items():
@@ -344,8 +345,7 @@ class Topic:
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
         """Refuse sends that cannot be stored, and close their producers.
 
-        Their clients reconnect and send again, in order. If the producers stayed open, later entries could be stored
-        before the refused ones.
+        If the producers stayed open, later entries could be stored before the refused entries.
         """
         if self.deduplication is not None:
             sends = [*sends, *self.deduplication.give_up()]
@@ -394,39 +394,38 @@ class Topic:
         return consumer
 
     def _is_idle(self) -> bool:
-        """Return whether the topic has no messages and no clients, so that a consumer may set the first schema."""
         has_consumers = any(each.consumers for each in self.subscriptions.values())
         # Trimmed messages do not count, unless compaction may have kept copies.
         has_messages = self.compacted.horizon is not None or any(each.entries for each in self.log.ledgers)
         return not (self.producers or has_consumers or has_messages)
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """Forget a subscription, as `TopicSubscriptions.forget` describes."""
+        """Forget a subscription."""
         self.subscriptions.forget(subscription)
 
     def consumers_connected(self) -> int:
-        """Return the number of consumers of all subscriptions, readers included."""
+        """Return the number of consumers, readers included."""
         return sum(len(each.consumers) for each in self.subscriptions.values())
 
     def consumer_left(self, now_ms: int) -> None:
-        """Remember that the topic was in use until `now_ms`, because a consumer has just left."""
+        """Remember that the topic was in use until `now_ms`."""
         self.last_used_ms = now_ms
 
     # -- policies ------------------------------------------------------------------------------------------------
 
     def set_policies(self, policies: Policies) -> None:
-        """Apply the new policies after an operator changed a policy document. Do nothing if they are unchanged."""
+        """Apply these policies if they differ from the current policies."""
         if policies != self.policies:
             self.policies = policies
             self.policies_changed()
 
     def loaded(self) -> None:
-        """Begin to apply the policies. Call this when everything stored about the topic is in memory."""
+        """Apply the policies. Call this when everything stored about the topic is in memory."""
         self.policies_changed()
         self._reports.topic_changed(self)
 
     def policies_changed(self) -> None:
-        """Update everything derived from `self.policies`. Code that reads the policies at each use needs no update."""
+        """Update everything derived from `self.policies`."""
         self.log.policy = rollover_policy(self.policies)
         self.delayed.policies_changed(self.policies)
         for subscription in list(self.subscriptions.values()):
@@ -449,7 +448,10 @@ class Topic:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close all clients and answer the pulls: the log is closed. `error` is None unless the log was fenced."""
+        """Close all clients and answer the waiting requests, because the log is closed.
+
+        `error` is None unless the log was fenced.
+        """
         self._on_gone(self)
         steps: list[Callable[[], object]] = [self.publishes.close]
         if self.publish_limit is not None:
@@ -466,7 +468,7 @@ class Topic:
         for step in steps:
             try:
                 step()
-            except Exception:  # the other clients must still be closed
+            except Exception:
                 logger.exception(
                     "%s: a step of closing the topic failed; the other steps still run", self.name
                 )

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SubscribedTopic(SubscriptionTopic, Protocol):
-    """The members of a topic that its set of subscriptions uses."""
+    """The members of a topic that `TopicSubscriptions` uses."""
 
     async def write(
         self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
@@ -62,7 +62,7 @@ class SubscriptionReports(Protocol):
 
 
 class TopicSubscriptions(Mapping[str, "Subscription"]):
-    """The subscriptions by name. Use it only from the event loop."""
+    """The subscriptions of one topic by name. Use this mapping only from the event loop."""
 
     def __init__(
         self,
@@ -83,7 +83,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         self._tasks = tasks
         self._reports = reports
         self._by_name: dict[str, Subscription] = {}
-        self.creating = asyncio.Lock()  # held to create a subscription or a bookmark, and to trim ledgers
+        # Held while a subscription or a bookmark is created, and while ledgers are trimmed.
+        self.creating = asyncio.Lock()
 
     def __getitem__(self, name: str) -> Subscription:
         return self._by_name[name]
@@ -95,13 +96,13 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return len(self._by_name)
 
     def values(self) -> ValuesView[Subscription]:
-        """Return the subscriptions, faster than the inherited method: this is called for every stored batch."""
+        """Return the subscriptions. Every stored batch needs them, and the inherited method is slower."""
         return self._by_name.values()
 
     async def of_request(self, request: SubscribeRequest) -> Subscription:
-        """Return the subscription that a consumer asks for. Create it if it is missing and the policies allow that.
+        """Return the subscription that a consumer asks for, or create it if the policies allow that.
 
-        Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady, PersistenceFailed, psycopg.Error.
+        Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady, PersistenceFailed and psycopg.Error.
         """
         if not request.durable:
             return await self._of_reader(request)
@@ -126,13 +127,14 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         by_attaching: bool = False,
         remaining: int | None = None,
     ) -> Subscription:
-        """Return the durable subscription of this name. Create it if it is missing.
+        """Return the durable subscription of this name, or create it.
 
-        `by_attaching`: raise SubscriptionNotFound if the policies do not let attaching create subscriptions.
-        `remaining`: see `cursor_starting_at`. Raises NotAllowed if a reader uses the name or the topic has as many
-        subscriptions as its policies allow, TopicFenced, ServiceNotReady, PersistenceFailed, psycopg.Error.
+        `cursor_starting_at` explains `remaining`. Cancelling does not stop the creation, because memory must have every
+        subscription that PostgreSQL stores.
 
-        Cancelling does not stop the creation, because memory must have every subscription that PostgreSQL stores.
+        With `by_attaching`, raises SubscriptionNotFound if the policies do not let attaching create subscriptions.
+        Raises NotAllowed if a reader uses the name, or if the topic has its maximum number of subscriptions.
+        Also raises TopicFenced, ServiceNotReady, PersistenceFailed and psycopg.Error.
         """
         return await self._tasks.finish(
             self._find_or_create(name, type_, start, properties, by_attaching, remaining)
@@ -180,16 +182,17 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 raise TopicFenced(f"{log.name} moved to another broker; connect again")
             if not subscription_id:
                 subscription_id, state = await self._stored(name)
-            # Entries appended while the row was being written are delivered, even from LATEST: the stored cursor is
-            # before them.
+            # The stored cursor is before the entries that were appended during the write. Even a subscription that
+            # begins at LATEST gets these entries.
             subscription = self.add(subscription_id, name, type_, Cursor(log.ledgers, log.index, state))
             subscription.begin_at(start)
             return subscription
 
     async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
-        """Return the state of a new cursor that begins at `start`, or at the next entry if `start` is not stored.
+        """Return the state of a new cursor that begins at `start`.
 
-        `remaining` is the bitset of the unacked messages of `start`; None = all.
+        If `start` is not stored, the cursor begins at the next entry. `remaining` is the bitset of the unacked messages
+        of `start`, or None if all are unacked.
         """
         log = self._topic.log
         while True:
@@ -199,7 +202,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 await self._topic.reader.load_index(missing.ranges)
 
     async def _stored(self, name: str) -> tuple[int, CursorState]:
-        """Return the existing row of this name: an earlier try wrote it, but the answer was lost."""
+        """Return the row that an earlier try wrote although its answer was lost."""
         rows = await repeat_until_done(
             self._pool,
             lambda c: store.subscriptions_of(c, self._topic.log.topic_id),
@@ -226,7 +229,6 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             return reader
 
     def _reader_named(self, name: str) -> Subscription | None:
-        """Return the reader's subscription of this name, or None. Raises NotAllowed if the subscription is durable."""
         known = self._by_name.get(name)
         if known is not None and known.is_durable:
             raise NotAllowed(
@@ -240,7 +242,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def add(
         self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
     ) -> Subscription:
-        """Add a subscription to memory; `subscription_id` None = it is a reader's."""
+        """Add a subscription to memory. `subscription_id` is None for a reader."""
         subscription = self._new_subscription(
             subscription_id=subscription_id, name=name, type_=type_, cursor=cursor, topic=self._topic
         )
@@ -250,10 +252,10 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return subscription
 
     def settle_reader(self, subscription: Subscription) -> bool:
-        """After an attach, even a failed one, keep a reader's cursor if it has consumers, else forget it.
+        """Keep a reader's subscription if it has consumers, else forget it.
 
-        Return False if it has consumers but its name belongs to another subscription now. This happens if, during the
-        attach, the cursor's earlier consumer left and another client subscribed by that name.
+        Call this after every attach, even a failed one. Returns False if another subscription has the name now. During
+        the attach, the earlier consumer may have left, and another client may have taken the name.
         """
         if subscription.is_durable:
             return True
@@ -263,7 +265,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return True
 
     def forget(self, subscription: Subscription) -> None:
-        """Forget a subscription that was deleted, or a reader's cursor whose last consumer left."""
+        """Forget a deleted subscription, or a reader's subscription without consumers."""
         if self._by_name.get(subscription.name) is subscription:
             del self._by_name[subscription.name]
         self._deadlines.forget(subscription)
@@ -272,7 +274,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             self._reports.subscription_changed(subscription)
 
     def replay(self, positions: Sequence[Position]) -> None:
-        """Deliver these entries, which are now due, on every subscription that passes over delayed entries."""
+        """Deliver these delayed entries, which are now due."""
         for subscription in list(self._by_name.values()):
             if subscription.type in DELAYING:
                 subscription.replay(positions)
@@ -280,7 +282,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def has_room_for_replays(self) -> bool:
         """Return whether more due entries may be released.
 
-        True if no Shared subscription can send, or if one of those that can has nothing left to replay.
+        True if a Shared subscription that can send has nothing left to replay. Also true if no Shared subscription can
+        send.
         """
         waiting = [
             each.dispatcher.replay_entries

@@ -1,7 +1,4 @@
-"""The topics in this process's memory.
-
-A topic is loaded or created when it is opened, and forgotten when its log closes.
-"""
+"""The persistent topics in this process's memory."""
 
 from __future__ import annotations
 
@@ -24,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Topics"]
 
-_Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]  # the load, and whether it may create the topic
+_Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]  # The load, and whether it may create the topic
 
 
 class Topics:
-    """The persistent topics.
+    """The persistent topics. Use them only from the event loop.
 
-    `load` takes ownership of a topic, given its row; `require_ready` raises while this process may not take ownership.
-    Use this only from the event loop.
+    A topic is forgotten when its log closes. `load` takes ownership of a topic. `require_ready` raises while this
+    process may not take ownership.
     """
 
     def __init__(
@@ -48,19 +45,19 @@ class Topics:
         self._pool = pool
         self._clock = clock
         self._require_ready = require_ready
-        self.loaded: dict[str, Topic] = {}  # by full name
+        self.loaded: dict[str, Topic] = {}  # Topics by full name
         self.gates = TopicGates()
         self._loading: dict[str, _Load] = {}
 
     def all(self) -> list[Topic]:
-        """Return the topics in memory now."""
+        """Return the topics in memory."""
         return list(self.loaded.values())
 
     async def open(self, name: TopicName, *, create: bool) -> Topic:
-        """Return the topic; load it if necessary, or create it if `create` and the policies allow that.
+        """Return a topic. Load the topic if necessary, or create it if `create` and the policies allow that.
 
-        Concurrent callers share one load. Raises TopicNotFound, ServiceNotReady, and NotAllowed for a partitioned or a
-        non-persistent topic.
+        Concurrent callers share one load. Raises TopicNotFound and ServiceNotReady. Raises NotAllowed for a partitioned
+        or a non-persistent topic.
         """
         while True:
             await self.gates.passed(name.full)
@@ -75,29 +72,28 @@ class Topics:
             except TopicNotFound:
                 if creates or not create:
                     raise
-                # The caller that began this load may not create the topic, but this one may: begin again.
+                # The caller that began this load may not create the topic. This caller may, and tries again.
 
     def is_loading(self, full_name: str) -> bool:
-        """Return whether a topic is being loaded now."""
+        """Return whether a topic is being loaded."""
         return full_name in self._loading
 
     async def open_named(self, full_name: str) -> Topic:
-        """Open a stored topic by its full name; never creates one. Raises like `open`."""
+        """Open a stored topic by its full name. Raises the errors of `open`."""
         return await self.open(TopicName.parse(full_name), create=False)
 
     async def partition_count(self, name: TopicName, *, create: bool) -> int:
-        """Return how many partitions a topic has; 0 = not partitioned.
+        """Return how many partitions a topic has. 0 means that it is not partitioned.
 
-        With `create`, a missing topic that will have partitions is created here. A topic without partitions is created
-        when a client connects to it. Raises ServiceNotReady, and TopicNotFound if a persistent topic is missing and
-        may not be created.
+        With `create`, a missing topic is created if it will have partitions. Any other topic is created when a
+        client connects to it. Raises ServiceNotReady. Raises TopicNotFound if a persistent topic may not be created.
         """
         self._require_ready()
         row = await self._find(name)
         if row is not None:
             return row.partitions
         if name.domain != "persistent":
-            return 0  # a non-persistent topic needs no stored row: it is created when a client connects
+            return 0  # A non-persistent topic needs no stored row
         if not create:
             raise topic_not_found(name)
         partitions = await self._creation.partitions_of_new(name)
@@ -111,12 +107,12 @@ class Topics:
             del self.loaded[topic.name.full]
 
     async def loads_done(self) -> None:
-        """Wait until the loads now under way have ended, successful or not."""
+        """Wait until the current loads have ended, successful or not."""
         under_way = [task for task, _ in self._loading.values()]
         await asyncio.gather(*(asyncio.shield(task) for task in under_way), return_exceptions=True)
 
     def cancel_loads(self) -> None:
-        """Cancel the loads under way, because the broker stops."""
+        """Cancel the current loads."""
         for loading, _ in list(self._loading.values()):
             loading.cancel()
 

@@ -1,8 +1,7 @@
-"""Trim a topic's ledgers that nobody needs any more: `core.ledgers.retention` decides which ones.
+"""Trim ledgers that nobody needs any more.
 
-The ledgers are removed from memory first, in the same step as the decision, so that no cursor can move and no
-subscription can be created in between. Then their rows are deleted. If the broker crashes before that, the next broker
-loads the ledgers and trims them again.
+The decision and the removal from memory are one step, so no cursor can move in between. The rows are deleted later.
+After a crash before the deletion, the next broker trims the ledgers again.
 """
 
 from __future__ import annotations
@@ -42,12 +41,13 @@ class Trimmer:
         self._clock = clock
 
     async def trim(self, topic: Topic, *, retention: Retention | None = None) -> int:
-        """Trim the ledgers that nobody needs, and return the freed bytes.
+        """Trim the ledgers that nobody needs, and return the freed bytes. Safe to repeat.
 
-        `retention` replaces the retention in the topic's policies. These stay: the open ledger, everything that a
-        durable subscription has not acked durably, everything that compaction or deduplication must still read,
-        everything that retention keeps, and everything that an undo or a bookmark pins, as far as the backlog quota
-        allows. Safe to repeat. Raises psycopg.Error if the server refuses, and PersistenceFailed if a read fails.
+        `retention` replaces the retention in the topic's policies. Entries stay until every durable subscription has
+        acked them durably, and until compaction and deduplication have read them. Undo windows and bookmarks pin
+        entries, unless the topic is larger than its backlog quota.
+
+        Raises psycopg.Error if the server refuses, and PersistenceFailed if a read fails.
         """
         retention = retention or Retention(
             time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
@@ -56,8 +56,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors first, then the pins to which an undo may return cursors. If an act moves a cursor in
-                # between, its position was read before the move, and is not later than the new pin.
+                # Read the cursors before the pins. If an act moves a cursor in between, the position from before the
+                # move still counts.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -78,7 +78,7 @@ class Trimmer:
         )
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-        """Forget the ledgers that neither retention nor `limits` nor a current cursor keeps. Return the freed bytes."""
+        """Forget ledgers. The current cursors count too, because a cursor may have moved since `limits` was made."""
         while True:
             count = min(
                 self._count(topic, retention, limits),
@@ -104,8 +104,6 @@ class Trimmer:
         return trimmable(ledgers.infos(), retention=retention, limits=limits, now_ms=self._clock.now_ms())
 
     async def _pinned_entries(self, topic: Topic) -> int | None:
-        """Return how many entries come before the first one that an undo or a bookmark needs; None = no pins."""
-
         async def pins(connection: Connection) -> tuple[list[Position], list[Position]]:
             return (
                 await store.undo_pins(connection, topic.topic_id),
@@ -122,11 +120,10 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Return the number of entries that every durable subscription has acked; None = nothing sets a limit.
+    """Return how many of the oldest entries nobody needs. None means no limit.
 
-    Both mark-delete positions count: the one in memory, and the stored one, to which a crash returns the cursor. In a
-    compacted topic, the next compaction also needs the entries that the last one did not read. With deduplication, a
-    new owner needs the entries that the stored state does not include.
+    After a crash, a cursor returns to its stored mark-delete position. The next compaction needs the entries that the
+    last compaction did not read. A new owner needs the entries that the stored deduplication state does not include.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)
@@ -146,7 +143,7 @@ def _is_behind(topic: Topic, subscription: Subscription, last: LedgerInfo) -> bo
 
 
 async def _push_forward(reader: Subscription, through: Position) -> None:
-    """Move a reader's cursor to the first entry that stays: a reader does not prevent trimming."""
+    """Move a reader's cursor to the first entry that stays, because a reader does not prevent trimming."""
     async with reader.moves.moving(closes_consumers=False):
         place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))

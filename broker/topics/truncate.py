@@ -1,4 +1,4 @@
-"""Empty a topic: durable subscriptions skip its messages, then the ledgers that nobody needs are freed."""
+"""Empty a topic. Durable subscriptions skip its messages, and the ledgers that nobody needs are freed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NOTHING_KEPT = Retention(time_ms=0, size_bytes=0)
 class Truncation:
     """The effect of a truncate on one topic."""
 
-    through: Position  # the last entry that the truncate skips
-    skipped_messages: int  # messages that are not acked, added up over all subscriptions
-    freed_bytes: int  # of the sealed ledgers, even if an undo window or a bookmark pins them
+    through: Position  # Last entry that the truncate skips
+    skipped_messages: int  # Unacked messages, summed over all subscriptions
+    freed_bytes: int  # Bytes of sealed ledgers, including ledgers that an undo window or a bookmark pins
 
 
 class Truncator:
@@ -42,7 +42,7 @@ class Truncator:
         self._flusher = flusher
 
     async def measure(self, topic: Topic, through: Position | None = None) -> Truncation:
-        """Return the effect that `truncate` would have now, by default up to the last position. Changes nothing."""
+        """Return the effect that `truncate` would have now, by default up to the last position."""
         ledgers = topic.log.ledgers
         through = ledgers.last_position() if through is None else through
         skipped = 0
@@ -54,10 +54,10 @@ class Truncator:
         return Truncation(through=through, skipped_messages=skipped, freed_bytes=freed)
 
     async def truncate(self, topic: Topic, through: Position) -> int:
-        """Move every durable subscription past `through`, and free the ledgers that nobody needs after that.
+        """Move every durable subscription past `through`, and free the ledgers that nobody needs. Safe to repeat.
 
-        Delete the compacted messages, as `Compactor.empty` describes. Return the bytes freed. Consumers stay connected;
-        their acks of skipped messages are accepted and change nothing. Safe to repeat.
+        `Compactor.empty` deletes the compacted messages. Consumers stay connected, and their acks of skipped messages
+        change nothing. Returns the freed bytes.
         """
         for subscription in _durable(topic):
             await self._pass_over(subscription, through)

@@ -1,1 +1,1 @@
-"""OpenTelemetry spans of traced messages. Only tracing.py imports OpenTelemetry; VELA_OTEL=1 loads tracing.py."""
+"""OpenTelemetry spans of traced messages. OpenTelemetry is imported only if VELA_OTEL is 1."""

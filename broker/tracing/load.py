@@ -13,7 +13,7 @@ __all__ = ["load_tracing"]
 
 
 def load_tracing(*, is_on: bool) -> Tracing | None:
-    """Return a broker's tracing and start its exporter thread. Return None if tracing is off.
+    """Return the broker's tracing, or None if tracing is off. Starts the exporter thread.
 
     Raises SettingInvalid if the packages are not installed, or if OpenTelemetry refuses one of its own variables.
     """
@@ -27,7 +27,7 @@ def load_tracing(*, is_on: bool) -> Tracing | None:
         ) from None
     try:
         return Tracing()
-    except Exception as error:  # OpenTelemetry reads OTEL_… variables, and its errors have no common class
+    except Exception as error:  # OpenTelemetry's errors have no common class
         raise SettingInvalid(
             f"VELA_OTEL is 1, and OpenTelemetry refuses its settings: {error}; check the OTEL_… variables"
         ) from error

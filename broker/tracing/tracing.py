@@ -1,7 +1,6 @@
-"""Spans for messages whose producer sampled their trace. A message without a trace costs only a search in its metadata.
+"""Make spans for messages whose producer sampled their trace.
 
-OpenTelemetry's own thread exports the spans. Its queue is bounded: if the collector is slow, spans are dropped, and
-messages do not wait.
+OpenTelemetry's own thread exports the spans. If the collector is slow, spans are dropped, and messages do not wait.
 """
 
 from __future__ import annotations
@@ -34,39 +33,42 @@ __all__ = ["Tracing"]
 
 logger = logging.getLogger(__name__)
 
-MOST_SPANS_PER_S: Final = 1000  # a span takes about 50 µs, so this many take 5 % of the broker's time
+MOST_SPANS_PER_S: Final = 1000  # At 50 µs per span, 5 % of the broker's time
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
-# In characters. Longer values are ignored: OpenTelemetry logs a line for one that is far too long. Version 00 has 55.
+# Longer values are ignored, because OpenTelemetry logs a line for a value that is far too long.
 _LONGEST_PARENT: Final = 128
-# In an entry: the magic number and the checksum take six bytes, the size of the metadata four; the metadata follows.
+# An entry begins with six bytes of magic number and checksum. The size of the metadata takes the next four bytes.
 _METADATA_SIZE: Final = slice(6, 10)
 _METADATA: Final = 10
 _NS_PER_S: Final = 1_000_000_000
 
 
 class Tracing:
-    """Makes the spans of one broker. Only one thread may use it. `parent_of`, `published` and `span` raise nothing."""
+    """Makes the spans of one broker. Use it from one thread only.
+
+    `parent_of`, `published` and `span` raise nothing.
+    """
 
     def __init__(self) -> None:
-        resource = Resource.create()  # from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
+        resource = Resource.create()  # Reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
         if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: "vela"}))
-        # At exit the provider would wait 30 s for a collector that does not answer: `stop` waits less.
+        # At exit, the provider would wait 30 s for a collector that does not answer. `stop` waits less.
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("vela", __version__)
         self._propagator = TraceContextTextMapPropagator()
         self._second = 0
-        self._spans = 0  # spans asked for in this second
+        self._spans = 0  # Spans requested in this second
         self._has_failed = False
-        self._dropped = 0  # spans dropped in this second
+        self._dropped = 0
 
     def parent_of(self, data: bytes) -> Context | None:
-        """Return the trace context in an entry's metadata; None if there is no valid one, or it was not sampled.
+        """Return the sampled trace context in an entry's metadata, or None.
 
-        The messages of a batch have their properties in the payload, which this method does not read.
+        The properties of batched messages are in the payload. This method does not read the payload.
         """
         end = _METADATA + int.from_bytes(data[_METADATA_SIZE], "big")
         if data.find(b"traceparent", _METADATA, end) < 0:
@@ -94,9 +96,9 @@ class Tracing:
     def published(
         self, topic: str, entries: Sequence[StoredEntry], *, waited_s: float, stored_ms: int
     ) -> None:
-        """Make the spans of entries that were stored at `stored_ms` and have their receipts now.
+        """Make the spans of entries that were stored at `stored_ms`.
 
-        `waited_s` is the time since the first of these entries was queued, or since the previous batch was taken.
+        `waited_s` is the time since the first entry was queued, or since the previous batch was taken.
         """
         now_ns = time.time_ns()
         for entry in entries:
@@ -127,9 +129,9 @@ class Tracing:
         stored_ns: int = 0,
         attributes: dict[str, str | int],
     ) -> None:
-        """Make and end one span. `stored_ns` is the time of its event `stored`; 0 = no such event.
+        """Make one span, unless this second already has MOST_SPANS_PER_S spans.
 
-        Drop the span if this second already has MOST_SPANS_PER_S spans.
+        `stored_ns` is the time of the span's event `stored`, or 0 without that event.
         """
         if not self._has_room():
             return
@@ -177,7 +179,6 @@ class Tracing:
         span.end(end_ns)
 
     def _failed(self, error: Exception) -> None:
-        """Log the first failure. A span that cannot be made must not stop the message."""
         if not self._has_failed:
             self._has_failed = True
             logger.error(
@@ -202,15 +203,15 @@ class Tracing:
         return True
 
     async def stop(self) -> None:
-        """Export the queued spans. Wait at most 2 s."""
+        """Export the queued spans. Wait at most STOP_TIMEOUT_S."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def shut_down() -> None:
             self._provider.shutdown()
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # The loop may be closed
                 loop.call_soon_threadsafe(done.set)
 
-        # A daemon: the process must not wait for a collector that does not answer.
+        # A daemon thread, because the process must not wait for a collector that does not answer.
         threading.Thread(target=shut_down, name="tracing stop", daemon=True).start()
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_TIMEOUT_S):

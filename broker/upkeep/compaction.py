@@ -1,4 +1,7 @@
-"""Compact topics that are due under their policy `compaction_threshold_bytes`, and those that Spark has surveyed."""
+"""Compact topics that are due by policy, and topics that Spark has surveyed.
+
+A survey finds the latest message of each key.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ __all__ = ["CompactionDuty"]
 
 logger = logging.getLogger(__name__)
 
-_SURVEYS: Final = 20  # the most surveys that one round reads
-_SWEPT_KEYS: Final = 20_000  # the most keys of ended surveys that one round deletes
+_SURVEYS: Final = 20  # The most surveys that one round reads
+_SWEPT_KEYS: Final = 20_000  # The most keys of ended surveys that one round deletes
 
 
 class CompactionDuty:
-    """Starts compactions as tasks, so that a round through the policies does not wait for them."""
+    """Starts compactions as background tasks."""
 
     def __init__(
         self, compactor: Compactor, topics: Topics, pool: ConnectionPool, clock: Clock, tasks: BackgroundTasks
@@ -41,10 +44,10 @@ class CompactionDuty:
         self._pool = pool
         self._clock = clock
         self._tasks = tasks
-        self._under_way: set[int] = set()  # ids of surveys
+        self._under_way: set[int] = set()  # Ids of surveys
 
     def start_if_due(self, topic: Topic) -> None:
-        """Start to compact a topic if it is due. Each failed run in a row lengthens the wait before the next run."""
+        """Start to compact a topic if it is due."""
         threshold_bytes = topic.policies.compaction_threshold_bytes
         stored = topic.compacted.stored
         if (
@@ -58,7 +61,7 @@ class CompactionDuty:
             self._tasks.keep(asyncio.create_task(self._compactor.compact(topic), name=name))
 
     async def take_surveys(self) -> None:
-        """Start to compact topics that Spark has read, and clean up old surveys. Safe to repeat."""
+        """Start to compact topics that Spark has surveyed, and clean up old surveys. Safe to repeat."""
         async with self._pool.use() as connection:
             await store.abandon(connection)
             found = await store.ready(connection, limit=_SURVEYS)
@@ -84,7 +87,7 @@ class CompactionDuty:
                 removed_messages=result.removed_messages,
             )
         except (CompactionBusy, ServiceNotReady, TopicFenced):
-            return  # another run is under way, or the topic cannot be used now: the next round looks again
+            return  # The next round tries again
         except BrokerError as error:
             await self._finish(survey_id, state="refused", error=str(error))
         except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""Remove subscriptions and topics that nobody uses any more. Both removals are off by default."""
+"""Remove subscriptions and topics that nobody uses. Both removals are off by default."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ __all__ = ["Disuse"]
 
 logger = logging.getLogger(__name__)
 
-_IDLE_AT_ONCE = 50  # the most topics that one round loads and checks
+_IDLE_AT_ONCE = 50  # The most topics that one round loads and checks
 
 
 class Disuse:
-    """Expires subscriptions and deletes topics by their policies; `defaults` applies to policies that are not set."""
+    """Expires subscriptions and deletes topics by their policies.
+
+    `defaults` applies where no policy is set.
+    """
 
     def __init__(
         self,
@@ -52,9 +55,9 @@ class Disuse:
         self._defaults = defaults
 
     async def expire_subscriptions(self, topic: Topic) -> int:
-        """Remove expired durable subscriptions, and record each removal as an act. Return how many had expired.
+        """Remove expired durable subscriptions, and record each removal as an act.
 
-        That number includes subscriptions that stay because a client attached before the removal.
+        Returns how many subscriptions had expired. Some of them stay if a client attached before the removal.
         """
         if not topic.policies.subscription_expiry_ms:
             return 0
@@ -68,9 +71,9 @@ class Disuse:
         return len(expired)
 
     async def delete_if_inactive(self, topic: Topic) -> bool:
-        """Delete a topic that nobody has used for as long as its policy says, and return whether it was deleted.
+        """Delete a topic if it is inactive, and return whether it was deleted.
 
-        The partitions of a topic are deleted together, when nobody has used any of them for that long.
+        The partitions of a topic are deleted together, when all of them are inactive.
         """
         if not self._is_inactive(topic):
             return False
@@ -85,22 +88,21 @@ class Disuse:
                 return False
         with_subscriptions = topic.policies.inactive_topic_mode is InactiveTopicMode.SUBSCRIPTIONS_CAUGHT_UP
         try:
-            # A client may have published and left again since the check, so check again when no client can connect.
+            # A client may have published and left since the check. Check again when no client can connect.
             await self._endings.delete(
                 name, force=False, with_subscriptions=with_subscriptions, only_if=self._is_inactive
             )
         except TopicBusy:
-            return False  # the topic was used meanwhile
+            return False
         logger.warning(
             "%s is deleted: nobody used it for more than %s ms", name, topic.policies.inactive_topic_ms
         )
         return True
 
     async def visit_idle_topics(self, after: int) -> int:
-        """Check the next topics that are not in memory and have ids above `after`.
+        """Check the next unloaded topics with ids above `after`. Return the next `after`, or 0 to start over.
 
-        Loads only topics that may be inactive, or that may have expired subscriptions. Returns the `after` for the next
-        call; 0 = from the beginning.
+        Loads only topics that may be inactive, or that may have expired subscriptions.
         """
         known = [topic.topic_id for topic in self._topics.all()]
         found = await repeat_until_done(
@@ -125,7 +127,7 @@ class Disuse:
             except BrokerError as error:
                 logger.info("%s was not checked for disuse; a later round tries again: %s", each, error)
             except Exception as error:
-                # For example a damaged row: the topics after this one must still be checked.
+                # A damaged row must not keep the next topics from being checked.
                 if is_away(error):
                     raise
                 logger.exception("%s was not checked for disuse; a later round tries again", each)
@@ -134,7 +136,7 @@ class Disuse:
     async def _remove(self, topic: Topic, subscription: Subscription) -> None:
         async with subscription.moves.moving(closes_consumers=True):
             if subscription.is_deleted or not self._is_expired(topic, subscription):
-                return  # another move deleted it, or a client has attached since and may have left again
+                return  # The subscription was deleted or used meanwhile
             backlog = subscription.cursor.backlog_messages
             act_id = await repeat_until_done(
                 self._pool,

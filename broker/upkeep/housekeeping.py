@@ -1,4 +1,4 @@
-"""The broker's work each second: free memory, delete old due times, store deduplication, run other duties."""
+"""Run the broker's duties once a second."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["Housekeeping"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-_TOPICS_A_TURN = 1024  # visiting all 10,000 topics of a large broker each second would take 5% of a core
-TOPICS_AT_ONCE = 64  # tidied before the event loop does other work; takes less than half a millisecond
-# The most chunks of the message index that a topic keeps when it is tidied, unless it is loading chunks. A full chunk
-# takes 512 KiB, and has the counts of 32,768 entries.
+_TOPICS_A_TURN = 1024  # Visiting 10,000 topics each second would take 5% of a core
+# The event loop does other work after this many topics, which take less than half a millisecond.
+TOPICS_AT_ONCE = 64
+# A tidied topic keeps at most this many chunks of its message index. A full chunk takes 512 KiB.
 INDEX_CHUNKS = 64
 
 
 class Housekeeping:
-    """One task that runs each duty once a second. If a duty fails, the task logs the error and runs the next."""
+    """A task that runs each duty once a second. If a duty fails, the other duties still run."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Housekeeping:
         *,
         may_store: Callable[[], bool],
     ) -> None:
-        """`duties` are the duties of other packages. `may_store` is false while the broker lock is lost."""
+        """`may_store` returns False while the broker lock is lost."""
         self._topics = topics
         self._deduplication = deduplication
         self._clock = clock
@@ -73,7 +73,7 @@ class Housekeeping:
             for duty in self._duties:
                 try:
                     await duty()
-                except Exception as error:  # the other duties and the next turn must still run
+                except Exception as error:
                     if is_away(error):
                         logger.info("housekeeping: the database is unavailable (%s)", first_line(error))
                     else:
@@ -85,13 +85,12 @@ class Housekeeping:
                 await topic.delayed.prune()
 
     async def _tidy_memory(self) -> None:
-        """Evict counts that nobody needs soon, and stop recording acks for undo windows that have closed."""
         now_ms = self._clock.now_ms()
         async for topic in self._each_topic():
             subscriptions = list(topic.subscriptions.values())
             needed = [each.cursor.mark_delete for each in subscriptions]
             if (cached := topic.log.oldest_cached()) is not None:
-                # Entries in memory are delivered without a read, so their acks must not wait for one either.
+                # Entries in memory are delivered without a read, so their acks must not wait for a read.
                 needed.append(cached)
             topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:
@@ -99,10 +98,7 @@ class Housekeeping:
                     each.undo_is_over()
 
     async def _each_topic(self) -> AsyncIterator[Topic]:
-        """Yield this turn's share of the topics in memory, or all of them if there are at most `_TOPICS_A_TURN`.
-
-        Lets the event loop serve messages after every `TOPICS_AT_ONCE` topics.
-        """
+        """Yield this turn's share of the topics in memory."""
         topics = self._topics.all()
         begin = self._turns % max(1, ceil(len(topics) / _TOPICS_A_TURN)) * _TOPICS_A_TURN
         for number, topic in enumerate(topics[begin : begin + _TOPICS_A_TURN], start=1):

@@ -1,4 +1,4 @@
-"""Decide which topics leave memory because nobody uses them. The broker loads them again for the next client."""
+"""Decide which topics leave memory because nobody uses them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ __all__ = ["may_leave"]
 
 
 def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
-    """Return whether a topic has been idle for `idle_ms` and can leave memory now without losing anything.
+    """Return whether a topic has been idle for `idle_ms` and can leave memory without loss.
 
-    A topic with a backlog stays: /metrics, which operators watch, shows only topics in memory. A topic also stays while
-    it has clients, sends, acks not yet stored, deadlines, a move in progress, an open undo window, delayed messages or
-    a compaction in progress. While a topic has clients, this function sets the topic's `asked_ms` to `now_ms`.
+    A topic with a backlog stays, because /metrics shows only topics in memory. While a topic has clients, this function
+    sets the topic's `asked_ms` to `now_ms`.
     """
     if topic.producers or any(each.consumers or not each.is_durable for each in topic.subscriptions.values()):
         topic.asked_ms = now_ms
@@ -29,7 +28,7 @@ def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
         and not _has_work(topic.log)
         and not topic.subscriptions.creating.locked()
         and not topic.compacted.is_running
-        and not len(topic.delayed)  # else its due rows would stay, and every tick would find them
+        and not len(topic.delayed)  # Otherwise every tick would find the topic's due rows
         and all(_is_at_rest(each) for each in topic.subscriptions.values())
     )
 

@@ -1,6 +1,6 @@
 """The non-persistent topics of this broker.
 
-A topic is created when its first client connects, and forgotten when its last client leaves.
+A topic is created for its first client and forgotten after its last client leaves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NewNonPersistentTopic(Protocol):
 
 
 class NonPersistentTopics:
-    """The topics by full name."""
+    """The non-persistent topics in use."""
 
     def __init__(
         self, new_topic: NewNonPersistentTopic, pool: ConnectionPool, settings: BrokerSettings
@@ -45,15 +45,14 @@ class NonPersistentTopics:
         self._topics: dict[str, NonPersistentTopic] = {}
 
     def all(self) -> list[NonPersistentTopic]:
-        """Return the topics in use now."""
+        """Return the topics in use."""
         return list(self._topics.values())
 
     async def topic(self, name: TopicName, *, create: bool) -> NonPersistentTopic:
-        """Return the topic. If it is not in memory, create it.
+        """Return a topic. If it is not in memory, create it.
 
-        A topic without a stored row is created only if both `create` and the policies allow that.
-
-        Raises TopicNotFound, and NotAllowed for a partitioned topic, which has no messages of its own.
+        A topic without a stored row is created only if both `create` and the policies allow that. Raises TopicNotFound,
+        and NotAllowed for a partitioned topic.
         """
         known = self._topics.get(name.full)
         if known is not None:
@@ -73,7 +72,7 @@ class NonPersistentTopics:
         )
 
     async def reload_policies(self, covers: Callable[[TopicName], bool]) -> int:
-        """Apply a changed policy document to the topics that it covers. Return the number of these topics."""
+        """Reload the policies of the topics that `covers` selects. Return the number of these topics."""
         topics = [each for each in self.all() if covers(each.name)]
         for topic in topics:
             name = topic.name
@@ -98,7 +97,7 @@ class NonPersistentTopics:
         return effective_policies(self._settings, namespace, own, where=name.full)
 
     def close(self) -> None:
-        """Close all topics, because the broker stops."""
+        """Close all topics."""
         for topic in self.all():
             topic.close(None)
         self._topics.clear()

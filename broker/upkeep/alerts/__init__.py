@@ -1,1 +1,1 @@
-"""Alerts: a round that evaluates every rule, and the code that sends notifications."""
+"""Evaluate alert rules, and send notifications."""

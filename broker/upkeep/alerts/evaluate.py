@@ -1,4 +1,4 @@
-"""A round through all alert rules: find what they match, fire and clear alerts, store notifications."""
+"""Evaluate alert rules, fire and clear alerts, and store notifications."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from broker.storage.alerts import AlertRound, Found, OpenAlert, StoredRule, aler
 
 __all__ = ["evaluate", "notification_body"]
 
-# A notification names at most this many firing subjects, and as many cleared ones. It only counts the others.
+# A notification names at most this many firing and this many cleared subjects.
 _NAMED = 20
 
 
 @dataclass(slots=True)
 class _Changes:
-    """The rows that a round writes."""
-
     inserted: list[dict[str, object]] = field(default_factory=list)
     updated: list[dict[str, object]] = field(default_factory=list)
     deleted: list[int] = field(default_factory=list)
@@ -147,7 +145,7 @@ def notification_body(
     names: Mapping[Subject, tuple[str, str]],
     now_ms: int,
 ) -> dict[str, Any]:
-    """Return the content of a notification. It names at most 20 firing and 20 cleared subjects."""
+    """Return the content of a notification."""
     nouns = [(len(firing), "firing"), (len(cleared), "cleared")]
     counts = ", ".join(f"{number:,} {word}" for number, word in nouns if number)
     lines = [

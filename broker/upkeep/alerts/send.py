@@ -1,6 +1,6 @@
-"""Send stored notifications. A failed one is tried again after growing pauses, ATTEMPTS_MOST times in all.
+"""Send stored notifications, and try failed notifications again.
 
-A notification may arrive twice, for example if a worker sends it and dies before it records that it was delivered.
+A notification arrives twice if a worker sends it and dies before the delivery is recorded.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["send_due"]
 
 logger = logging.getLogger(__name__)
 
-# Longer than an attempt normally takes. After this time another worker may send the notification too.
+# After this time, another worker may send the notification. An attempt normally takes less time.
 _LEASE_S: Final = 60
 
 
 def send_due(*, budget_s: float) -> int:
-    """Send the notifications that are due, and begin none after `budget_s`. Return how many attempts were made."""
+    """Send due notifications, and begin none after `budget_s`. Return the number of attempts."""
     until = time.monotonic() + budget_s
     attempts = 0
     while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""POST JSON to a webhook: with time limits, without redirects, and to local addresses only if a setting allows it."""
+"""Send JSON to a webhook, with time limits and without redirects."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TIMEOUT_S: Final = 10.0
 
 
 class WebhookFailed(Exception):
-    """A notification was not confirmed, or its rule has no address. The text says why, without the URL's path."""
+    """A notification was not confirmed, or its rule has no address. The text omits the URL's path."""
 
 
 def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: float = _TIMEOUT_S) -> None:
     """Send the body. Raises WebhookFailed unless the webhook answers with a status from 200 to 299.
 
     `allows_local` permits loopback, link-local, multicast and unspecified addresses. `timeout_s` limits the time to
-    connect and, separately, the time of the request.
+    connect, and then the time of the request.
     """
     parts = urlsplit(url)
     host = parts.hostname
@@ -36,11 +36,11 @@ def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: fl
     address = _address(host, port, allows_local=allows_local)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        # Connect to the address that was checked: a second lookup of the name could return another address.
+        # Connect to the checked address, because a second lookup of the name could return another address.
         plain = socket.create_connection((address, port), timeout=timeout_s)
     except OSError as error:
         raise WebhookFailed(f"{host}:{port} does not answer: {error}") from None
-    # The timer ends the request: a server that sends a byte now and then never reaches the socket's time limit.
+    # The socket's time limit never stops a server that sends a byte now and then. The timer does.
     sockets = [plain]
     watchdog = threading.Timer(timeout_s, _cut, [sockets])
     watchdog.daemon = True
@@ -75,12 +75,11 @@ def _exchange(
 
 def _cut(sockets: list[socket.socket]) -> None:
     for each in sockets:
-        with contextlib.suppress(OSError):  # closed already
+        with contextlib.suppress(OSError):
             each.shutdown(socket.SHUT_RDWR)
 
 
 def _address(host: str, port: int, *, allows_local: bool) -> str:
-    """Return an address of the host. Raises WebhookFailed if it has none, or has a local one that is not allowed."""
     try:
         found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:
