@@ -182,7 +182,7 @@ def history_url(topic: str, subscription: str = "") -> str:
 def is_api_path(path: str) -> bool:
     """Return whether this path belongs to the API.
 
-    A path under `/api/` without the version counts too, because the caller is a program that expects JSON.
+    A path under `/api/` without the version counts too, because a program expects JSON.
     """
     try:
         root = api_url().removesuffix("/v1")

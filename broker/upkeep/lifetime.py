@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _INTERVAL_S = 1.0
 # A visit loads a topic that is not in memory. At most this many visits begin in one second.
 _VISITS = 20
-_VISIT_AGAIN_MS = 3_600_000  # Shortest time between two visits to a topic
+_VISIT_AGAIN_MS = 3_600_000
 
 
 class Lifetime:
@@ -97,14 +97,14 @@ class Lifetime:
         ]
 
     async def stop(self) -> None:
-        """Stop both tasks. The next start continues half-finished work."""
+        """Stop both tasks."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wake(self) -> None:
         """Begin a round through the topics, unless a round is under way, and look at the segments now."""
-        # If every call restarted the round, the round would never reach its last topics.
+        # A round that is restarted often would never reach its last topics.
         if not self._waiting:
             self._waiting = self._topics.all()
         self._next_visits_ms = 0

@@ -1,7 +1,8 @@
 """Move the messages of the outbox, which Django code published inside its transactions, into the log.
 
-The rows of a topic or partition are moved in the order of their ids. This keeps the order within a transaction, and
-between two transactions if the second began to publish after the first had committed. A refused row loses its place.
+The rows of a topic or partition are moved in the order of their ids. The order is kept within a transaction. The order
+of two transactions is kept if the second transaction began to publish after the first had committed. A refused row
+loses its place.
 
 One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is not sent
 again while its earlier send may still be stored.
@@ -191,7 +192,7 @@ class OutboxMover:
 class _Topic:
     lanes: list[_Lane] = field(default_factory=list)
     taken: dict[int, int] = field(default_factory=dict)  # Row id → bytes of a row that was sent
-    last_used_s: float = 0.0  # Time of the event loop's clock
+    last_used_s: float = 0.0  # Seconds on the event loop's clock
 
 
 class _Lane:
@@ -233,13 +234,11 @@ class _Lane:
         )
 
     def detach(self) -> None:
-        """Detach the producer."""
         if self._producer is not None:
             self._producer.detach()
         self.on_producer_closed(None)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Forget the rows of stored entries."""
         for receipt in receipts:
             row_id = self._rows.pop(receipt.sequence_id, None)
             if row_id is not None:

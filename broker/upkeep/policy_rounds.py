@@ -1,7 +1,4 @@
-"""Rounds through the policies: quotas, compaction, and expiry of unused subscriptions and topics.
-
-Housekeeping and Celery's beat start rounds.
-"""
+"""Rounds through the policies: quotas, compaction, and expiry of unused subscriptions and topics."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ __all__ = ["PolicyRounds"]
 
 logger = logging.getLogger(__name__)
 
-ROUND_MS = 5_000  # Time between the starts of two rounds
-_IDLE_EVERY_MS = 60_000  # Time between two checks of topics that are not in memory
+ROUND_MS = 5_000
+_IDLE_EVERY_MS = 60_000  # Time between checks of topics that are not in memory
 # A topic that cannot be compacted must not be tried in every round.
 _COMPACTION_EVERY_MS = 60_000
 

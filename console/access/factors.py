@@ -32,7 +32,7 @@ def renew_codes(user: User, *, origin: str) -> list[str]:
 
 
 def remove_factor(name: str, *, who: str, origin: str) -> None:
-    """Remove a user's second factor. Raises ChangeRefused if the user is unknown or has none."""
+    """Remove a user's second factor. Raises ChangeRefused if the user is unknown or has no second factor."""
     with change_of(name) as user:
         if not second_factor.remove(user):
             raise ChangeRefused(_("{name} has no second factor").format(name=name))

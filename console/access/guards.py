@@ -94,7 +94,7 @@ def viewer(
 def logged_in(
     view: Callable[[HttpRequest, Rights], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Admit every user who has logged in. Raises PermissionDenied for changes while the console is read-only."""
+    """Admit every logged-in user, even without a role. Raises PermissionDenied for changes in a read-only console."""
 
     def authorised(request: HttpRequest) -> HttpResponseBase:
         if not request.user.is_authenticated:

@@ -31,7 +31,7 @@ class Rights:
         return replace(self, place=namespace_of(name) or "/" if name else "")
 
     def role_in(self, name: str) -> Role | None:
-        """Return the user's highest role for this topic or namespace."""
+        """Return the user's highest role for this topic or namespace, or None."""
         namespace = namespace_of(name)
         found = [Role(each.role) for each in self.grants if covers(each.pattern, namespace)]
         return max(found, default=None)
@@ -76,17 +76,17 @@ class Rights:
 
     @property
     def may_act(self) -> bool:
-        """Whether the user may act in `place`, or in at least one namespace if `place` is empty."""
+        """Whether the user may act with the role `here`."""
         return not self.is_read_only and (self.here or 0) >= Role.OPERATOR
 
     @property
     def may_administer(self) -> bool:
-        """Whether the user may change `place`, or at least one namespace if `place` is empty."""
+        """Whether the user may change a namespace with the role `here`."""
         return not self.is_read_only and (self.here or 0) >= Role.ADMIN
 
     @property
     def may_see_payloads(self) -> bool:
-        """Whether the user may read messages in `place`, or in at least one namespace if `place` is empty."""
+        """Whether the user may read messages with the role `here`."""
         return (self.here or 0) >= Role.READER
 
     @property

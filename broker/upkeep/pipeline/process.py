@@ -31,7 +31,7 @@ class JobProcess:
     """
 
     def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        """Start the process. Raises OSError if the process cannot be started."""
+        """Raises OSError if the process cannot be started."""
         self._reports: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._log: list[str] = []
         self._log_characters = 0

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 SILENT_S: Final = 60  # After this silence, a run's worker counts as dead
 _BEAT_S: Final = 1.0
 _STOP_S: Final = 3.0  # Time for a stopping worker to store the end of its run
-# If PostgreSQL is away longer, the job ends before another job can begin.
+# If PostgreSQL is away for longer than this time, the job ends before another job can begin.
 _GIVE_UP_S: Final = SILENT_S / 2
 _STAGES: Final = 100  # Most stages stored for one run
 _stopping = threading.Event()
@@ -138,7 +138,7 @@ class _Watch:
             if cancelled_by:
                 self._end("cancelled", f"cancelled by {cancelled_by}")
                 return
-        self._process.end()  # Also waits for the threads that read the reports and the log
+        self._process.end()  # Waits for the threads that read the reports and the log
         self._take(self._process.reports(0.0))
         if self._result is not None and self._process.exit_code == 0:
             self._store("done")

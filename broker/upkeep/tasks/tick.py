@@ -15,7 +15,6 @@ __all__ = ["tick"]
 def tick() -> int:
     """Tell the owner which subscriptions have overdue deliveries, and which topics have due messages.
 
-    Return the number of subscriptions and topics found. Safe to repeat. If a run is missing, the next run finds the
-    same work.
+    Return the number of subscriptions and topics found. Safe to repeat.
     """
     return sweep.tick(time.time_ns() // 1_000_000)
