@@ -1,8 +1,7 @@
-"""Topic and subscription names in addresses: usual names stay readable, and every name can be read back exactly.
+"""Write topic and subscription names into addresses, and read the names back exactly.
 
-persistent://public/default/orders is /t/persistent/public/default/orders. A server decodes %2F before it routes, and
-browsers resolve dot segments. So in an address, `~` and two hexadecimal digits stand for a slash or a tilde inside a
-name, and for each dot of a name made only of dots.
+Servers decode %2F before they route, and browsers resolve dot segments. Addresses therefore use `~` and two
+hexadecimal digits for a slash, a tilde, and each dot of a name that has only dots.
 """
 
 from __future__ import annotations
@@ -53,11 +52,10 @@ class NameConverter:
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        """Return the name without escapes. Raises ValueError, which becomes a 404, if the name contains a NUL."""
+        """Return the name without escapes. A NUL raises ValueError, which becomes a 404."""
         return _storable(_unescape(value))
 
     def to_url(self, value: str) -> str:
-        """Return the name as one path segment."""
         return _escape(value)
 
 
@@ -67,12 +65,12 @@ class TopicConverter:
     regex = "(?:non-)?persistent/[^/]+/[^/]+/[^/]+"
 
     def to_python(self, value: str) -> str:
-        """Turn domain/tenant/namespace/local into domain://tenant/namespace/local. Raises ValueError for a NUL."""
+        """Turn domain/tenant/namespace/local into domain://tenant/namespace/local."""
         domain, *parts = value.split("/")
         return _storable(f"{domain}://" + "/".join(_unescape(part) for part in parts))
 
     def to_url(self, value: str) -> str:
-        """Turn a full name into a path. Everything after the namespace is the local name, slashes included."""
+        """Turn a full name into a path. The local name may contain slashes."""
         domain, _, rest = value.partition("://")
         return "/".join([domain, *(_escape(part) for part in rest.split("/", 2))])
 
@@ -82,35 +80,35 @@ register_converter(NameConverter, "name")
 
 
 def topic_url(topic: str) -> str:
-    """Return the address of a topic's page, or of a namespace's if the name is tenant/namespace."""
+    """Return the address of the page of a topic or namespace."""
     if "://" not in topic:
         return namespace_url(topic)
     return reverse("console:topic", args=[topic])
 
 
 def namespace_url(namespace: str) -> str:
-    """Return the address of a namespace's page, or of the list of namespaces if the name is a pattern."""
+    """Return the address of a namespace's page, or of the list of namespaces for a pattern."""
     tenant, _, name = namespace.partition("/")
     is_one = name not in ("", "*")
     return reverse("console:namespace", args=[tenant, name]) if is_one else reverse("console:namespaces")
 
 
 def policies_url(name: str) -> str:
-    """Return the address of the form that sets the policies of a topic, or of tenant/namespace."""
+    """Return the address of the form that sets the policies of a topic or namespace."""
     if "://" in name:
         return reverse("console:topic_policies", args=[name])
     return reverse("console:namespace_policies", args=name.split("/", 1))
 
 
 def subscription_url(topic: str, subscription: str) -> str:
-    """Return the address of a subscription's page, or of the topic's page if the subscription's name is empty."""
+    """Return the address of a subscription's page, or of the topic's page if `subscription` is empty."""
     if not subscription:
         return topic_url(topic)
     return reverse("console:subscription", args=[topic, subscription])
 
 
 def past_url(topic: str, subscription: str = "") -> str:
-    """Return the address of the page that shows a topic or subscription in the past. `?at=` names the moment."""
+    """Return the address of the page that shows a topic or subscription in the past."""
     if not subscription:
         return reverse("console:topic_past", args=[topic])
     return reverse("console:subscription_past", args=[topic, subscription])
@@ -122,12 +120,12 @@ def messages_url(topic: str) -> str:
 
 
 def compare_url(topic: str) -> str:
-    """Return the address of the page that compares two messages. `?a=` and `?b=` name their positions."""
+    """Return the address of the page that compares two messages."""
     return reverse("console:messages_compare", args=[topic])
 
 
 def message_url(topic: str, spot: object) -> str:
-    """Return the address of one message: `spot` is ledger:entry, or ledger:entry:index for a member of a batch."""
+    """Return the address of one message. `spot` is ledger:entry, or ledger:entry:index in a batch."""
     return reverse("console:message", args=[topic, str(spot)])
 
 
@@ -137,17 +135,17 @@ def again_url(topic: str, spot: object) -> str:
 
 
 def api_url() -> str:
-    """Return the address of `/api/v1`, which a project may have put below a prefix."""
+    """Return the address of `/api/v1`, with the project's prefix."""
     return reverse("api:openapi").removesuffix("/openapi.json")
 
 
 def act_form_url(topic: str, subscription: str, kind: str) -> str:
-    """Return the address of the form for one kind of act on a subscription."""
+    """Return the address of the form for an act on a subscription."""
     return reverse("console:act_form", args=[topic, subscription, kind])
 
 
 def topic_act_url(topic: str, name: str) -> str:
-    """Return the address of the form for one kind of act on a topic."""
+    """Return the address of the form for an act on a topic."""
     return reverse("console:topic_act", args=[topic, name])
 
 
@@ -162,17 +160,17 @@ def choose_url(topic: str, kind: str) -> str:
 
 
 def cursor_act_url(topic: str, subscription: str, kind: str) -> str:
-    """Return the address of an act's form, or of the page that asks for the subscription if its name is empty."""
+    """Return the address of an act's form, or of the page that asks for the subscription if `subscription` is empty."""
     return act_form_url(topic, subscription, kind) if subscription else choose_url(topic, kind)
 
 
 def help_url(page: str) -> str:
-    """Return the address of the documentation's page with this name, or of its index if the name is empty."""
+    """Return the address of a page of the documentation, or of the index if `page` is empty."""
     return reverse("console:help", args=[page]) if page else reverse("console:help_index")
 
 
 def history_url(topic: str, subscription: str = "") -> str:
-    """Return the address of the API's history of a topic, or of one of its subscriptions."""
+    """Return the address of the API's history of a topic or subscription."""
     domain, _, rest = topic.partition("://")
     tenant, namespace, local_name = rest.split("/", 2)
     names = {"domain": domain, "tenant": tenant, "namespace": namespace, "local_name": local_name}
@@ -182,13 +180,13 @@ def history_url(topic: str, subscription: str = "") -> str:
 
 
 def is_api_path(path: str) -> bool:
-    """Return whether a request with this path is for the API.
+    """Return whether this path belongs to the API.
 
-    `/api/` without the version counts too, so that a program with a wrong address gets JSON.
+    A path under `/api/` without the version counts too, because a program expects JSON.
     """
     try:
         root = api_url().removesuffix("/v1")
-    except NoReverseMatch:  # the project has left the API out
+    except NoReverseMatch:  # The project has no API
         return False
     return path.startswith(f"{root}/")
 

@@ -1,7 +1,7 @@
-"""Trim and unload topics, and expire messages: when Celery's beat asks for it and, unless VELA_WHEEL is off, regularly.
+"""Trim and unload topics, expire messages, and drop segments.
 
-In a round, one task looks at a part of the topics each second, so that a round takes about `lifetime_check_ms`.
-Another task takes over offloaded ledgers and drops segments. The work of both tasks is safe to repeat.
+Celery's beat asks for rounds. Unless VELA_WHEEL is off, rounds also begin regularly. A round looks at a part of the
+topics each second and takes about `lifetime_check_ms`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ __all__ = ["Lifetime"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-_VISITS = 20  # at most this many topics are loaded in one second just for a visit
-_VISIT_AGAIN_MS = 3_600_000  # the shortest time between two visits to a topic that is not in memory
+# A visit loads a topic that is not in memory. At most this many visits begin in one second.
+_VISITS = 20
+_VISIT_AGAIN_MS = 3_600_000
 
 
 class Lifetime:
-    """Runs two tasks, one for topics and one for segments. Start it only while this process has the broker lock."""
+    """Runs a task for topics and a task for segments. Start the tasks only while this process has the broker lock."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class Lifetime:
         offloads: Offloads,
         may_store: Callable[[], bool],
     ) -> None:
-        """`may_store` is false while the broker lock is lost."""
+        """`may_store` returns False while the broker lock is lost."""
         self._topics = topics
         self._trimmer = trimmer
         self._pool = pool
@@ -69,21 +70,23 @@ class Lifetime:
         self.offloads = offloads
         self._may_store = may_store
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
-        self._waiting: list[Topic] = []  # topics that this round has not looked at yet
-        self._due = 0.0  # number of topics to look at now, with the fraction left over from before
-        # For topics not in memory: the earliest time of the next visit.
+        self._waiting: list[Topic] = []  # Topics that this round has not looked at yet
+        # Number of topics to look at now. The fraction is kept for the next second.
+        self._due = 0.0
+        # Topic id → earliest time of the next visit
         self._visit_at_ms: dict[int, int] = {}
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
-        self._is_asked = False  # whether beat asked for a round whose visits to absent topics have not ended
+        # Beat asked for a round, and its visits have not ended.
+        self._is_asked = False
         self.trimmed_bytes = 0
-        # The subscription whose cursor keeps the oldest closed segment, as of the last look at the segments.
+        # The subscription whose cursor keeps the oldest closed segment.
         self.pin: store.OldestPin | None = None
 
     @property
     def segment_drops(self) -> SegmentDrops:
-        """The part that drops segments and copies ledgers out of them, for metrics."""
+        """The object that drops segments."""
         return self._segment_drops
 
     def start(self) -> None:
@@ -94,21 +97,22 @@ class Lifetime:
         ]
 
     async def stop(self) -> None:
-        """Stop both tasks. The next start continues half-finished work."""
+        """Stop both tasks."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Begin a round through the topics, unless one is under way, and look at the segments now. Beat asks for it."""
-        if not self._waiting:  # do not restart a round under way, or its last topics would never be reached
+        """Begin a round through the topics, unless a round is under way, and look at the segments now."""
+        # A round that is restarted often would never reach its last topics.
+        if not self._waiting:
             self._waiting = self._topics.all()
         self._next_visits_ms = 0
         self._is_asked = True
         self._woken.set()
 
     async def look_at_topics(self, *, share: float = 1.0) -> None:
-        """Look at the next topics in memory. `share` says how many of them, as a fraction of all."""
+        """Look at the next topics in memory. `share` is the fraction of all topics to look at."""
         if not self._waiting:
             self._waiting = self._topics.all()
         self._due = min(self._due + share * len(self._topics.loaded), float(len(self._waiting)))
@@ -134,9 +138,9 @@ class Lifetime:
             topic.log.close()
 
     async def visit_absent(self) -> None:
-        """Load topics that are not in memory and may have something to free, and look at them."""
+        """Load and look at topics that are not in memory but may have something to free."""
         now_ms, pause_ms = self._clock.now_ms(), 6 * self._settings.lifetime_check_ms
-        # Ignore a time further ahead than this method ever sets: the clock was set back, perhaps by hours.
+        # A time further ahead than `pause_ms` means that the clock was set back.
         if now_ms < self._next_visits_ms <= now_ms + pause_ms:
             return
         latest_ms = now_ms + _VISIT_AGAIN_MS
@@ -158,7 +162,7 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Take over offloaded ledgers, empty and drop segments, and look up the pin of the oldest closed segment."""
+        """Take over offloaded ledgers, drop segments, and update `pin`."""
         await self._guarded(self.offloads.turn(), "offloaded ledgers")
         while await self._segment_drops.turn():
             pass
@@ -170,7 +174,7 @@ class Lifetime:
         is_own_clock = self._settings.wheel_enabled
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            # `_is_asked` counts too: if no topic is in memory, `_waiting` is empty, but absent topics may need a visit.
+            # If no topic is in memory, `_waiting` is empty, but visits may be due.
             if self._may_store() and (is_own_clock or self._waiting or self._is_asked):
                 await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")
                 await self._guarded(self.visit_absent(), "topics out of memory")
@@ -178,7 +182,7 @@ class Lifetime:
     async def _run_segments(self) -> None:
         interval_s = self._settings.lifetime_check_ms / 1000
         while True:
-            # Do not use wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+            # In Python 3.11, wait_for loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval_s if self._settings.wheel_enabled else None):
                     await self._woken.wait()
@@ -187,7 +191,6 @@ class Lifetime:
                 await self._guarded(self.look_at_segments(), "segments")
 
     async def _guarded(self, work: Coroutine[object, object, None], what: str) -> None:
-        """Do the work and log a fault, so that the other topics and the next round continue."""
         try:
             await work
         except BrokerError as error:

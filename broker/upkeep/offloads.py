@@ -1,8 +1,7 @@
-"""Take over ledgers that a job has written into files, and delete files that nobody needs any more.
+"""Take over ledgers that a job has written into files, and delete files that nobody needs.
 
-Only the topic's owner attaches a file to its ledger, and only after it has read the whole file itself. The checksum
-must be the one that the job computed from the rows, and the totals must be those of the ledger in memory. The broker
-may stop at any point of a turn; the next turn continues.
+The topic's owner reads and checks the whole file before it attaches the file to the ledger. The next turn continues a
+turn that was interrupted.
 """
 
 from __future__ import annotations
@@ -28,26 +27,28 @@ __all__ = ["Offloads"]
 
 logger = logging.getLogger(__name__)
 
-_FILES = 20  # the most files that one turn takes over, and the most that it deletes
-# After this time, a file that is not attached is deleted, unless the run that writes it is under way.
+# One turn takes over at most this many files, and deletes at most this many.
+_FILES = 20
+# After this time, an unattached file is deleted, unless the run that writes the file is under way.
 STALE_AFTER_S = 3600
 
 
 class Offloads:
-    """Takes over and deletes files in turns. The segments' task of `Lifetime` runs the turns."""
+    """Takes over and deletes files in turns."""
 
     def __init__(self, topics: Topics, files: FileReads, epochs: Epochs, pool: ConnectionPool) -> None:
         self._topics = topics
         self._files = files
         self._epochs = epochs
         self._pool = pool
-        self.ledgers = 0  # taken over since the start
-        self.size_bytes = 0  # of the data of these ledgers
+        # Ledgers taken over since the start, and their size
+        self.ledgers = 0
+        self.size_bytes = 0
 
     async def turn(self) -> None:
         """Attach the files that jobs have written, then delete files that nobody needs. Safe to repeat.
 
-        Raises psycopg.Error if the database fails or refuses.
+        Raises psycopg.Error if the database fails.
         """
         async with self._pool.use() as connection:
             waiting = await store.waiting(connection, limit=_FILES)
@@ -120,7 +121,6 @@ class Offloads:
 
 
 def _problem(written: WrittenFile, manifest: Manifest, log: TopicLog) -> str:
-    """Return why the file is not a copy of the ledger; empty if the file is a copy."""
     if (manifest.ledger_id, manifest.checksum) != (written.ledger_id, written.checksum):
         return f"its ledger id ({manifest.ledger_id}) or its checksum is not the one that the job stored"
     ledger = log.ledgers.get(written.ledger_id)

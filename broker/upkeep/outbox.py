@@ -1,9 +1,8 @@
 """Move the messages of the outbox, which Django code published inside its transactions, into the log.
 
-The visible rows of a topic are moved in the order of their ids. So the order is kept within a transaction, and between
-two transactions if the second began to publish after the first had committed. A partitioned topic keeps this order
-within each partition. A row that its topic refused loses its place: it is moved when a later attempt succeeds. A
-transaction that is still open delays only its own rows.
+The rows of a topic or partition are moved in the order of their ids. The order is kept within a transaction. The order
+of two transactions is kept if the second transaction began to publish after the first had committed. A refused row
+loses its place.
 
 One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is not sent
 again while its earlier send may still be stored.
@@ -42,33 +41,30 @@ __all__ = ["OutboxMover"]
 
 logger = logging.getLogger(__name__)
 
-# After this time without rows a topic's producers are detached, and the topic may leave memory.
+# After this time without rows, a topic's producers are detached.
 IDLE_S: Final = 60.0
-RETRY_S: Final = 60.0  # a row that its topic refused is tried again after this time
-_POLL_S = 1.0  # in case a notification was lost
-_ROWS = 500  # the most rows of one topic that one turn reads
-_MOST_ON_THE_WAY = 2000  # rows of one topic
-_MOST_BYTES = 16 * 1024 * 1024  # of one topic's rows on the way; the last row may exceed it
+RETRY_S: Final = 60.0  # Time after which a refused row is tried again
+_POLL_S = 1.0  # A notification may be lost
+_ROWS = 500  # Most rows of one topic that one turn reads
+# Limits on the sent but unstored rows of one topic. The last row may exceed the limit of bytes.
+_MOST_ON_THE_WAY = 2000
+_MOST_BYTES = 16 * 1024 * 1024
 _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
 
 
 class _Producer(OpenedProducer, Protocol):
-    """The part of a producer that the outbox uses."""
-
     @property
     def is_settled(self) -> bool: ...
 
 
 class _Opener(ProducerOpener, Protocol):
-    """The interface through which the outbox opens producers."""
-
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> _Producer: ...
 
 
 class OutboxMover:
-    """Moves the rows of all topics in one task. A topic whose rows cannot be moved does not stop the others."""
+    """Moves the rows of all topics in one task. A topic that fails does not stop the other topics."""
 
     def __init__(self, opener: _Opener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
         self._opener = opener
@@ -82,22 +78,22 @@ class OutboxMover:
         self.refused = 0
 
     def start(self) -> None:
-        """Start the task. It begins with the rows that were published while no broker ran."""
+        """Start the task."""
         self._work.set()
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
-        """Stop the task. The writer settles the rows on their way; the other rows stay in the table."""
+        """Stop the task. The writer still settles the rows that were sent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def wake(self) -> None:
-        """Look for rows now instead of at the next poll."""
+        """Look for rows now."""
         self._work.set()
 
     def refused_later(self, row_id: int, error: BrokerError) -> None:
-        """Remember that a topic refused this row. The next turn stores the refusal before it reads rows."""
+        """Remember that a topic refused this row. The next turn stores the refusal."""
         self._refusals.append((row_id, error))
         self._work.set()
 
@@ -109,7 +105,7 @@ class OutboxMover:
             await store.refuse(connection, row_ids, error=str(error), retry_s=RETRY_S)
 
     async def _turn(self) -> None:
-        # Do not use wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+        # In Python 3.11, wait_for loses a cancellation that comes together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()
@@ -123,7 +119,7 @@ class OutboxMover:
         for name in names:
             try:
                 await self._move(name)
-            except Exception as error:  # the next topic's rows may still be moved
+            except Exception as error:
                 if is_away(error):
                     raise
                 logger.exception("outbox: moving the rows of %s failed; they are tried again", name)
@@ -133,7 +129,7 @@ class OutboxMover:
         row_id, error = self._refusals[0]
         try:
             await self._refuse([row_id], error)
-        except Exception as fault:  # the row will be read, and refused, again
+        except Exception as fault:
             if is_away(fault):
                 raise
             logger.exception(
@@ -142,12 +138,9 @@ class OutboxMover:
         self._refusals.popleft()
 
     async def _move(self, name: str) -> None:
-        """Send one topic's next rows.
-
-        Opens the producers before it reads rows: opening a topic waits for every statement that may have moved a row.
-        """
         topic = self._topics.setdefault(name, _Topic())
         topic.last_used_s = asyncio.get_running_loop().time()
+        # Open the producers before reading rows. Opening a topic waits for every statement that may have moved a row.
         try:
             lanes = await self._lanes(name, topic)
         except BrokerError as error:
@@ -159,7 +152,7 @@ class OutboxMover:
         most = min(_ROWS, _MOST_ON_THE_WAY - len(topic.taken))
         more_bytes = _MOST_BYTES - sum(topic.taken.values())
         if most <= 0 or more_bytes <= 0:
-            return  # the receipts of rows already sent wake this task
+            return  # The receipts of the sent rows wake this task
         async with self._pool.use() as connection:
             rows = await store.waiting(
                 connection, name, taken=sorted(topic.taken), most=most, more_bytes=more_bytes
@@ -179,7 +172,6 @@ class OutboxMover:
                 del self._topics[name]
 
     async def _lanes(self, name: str, topic: _Topic) -> list[_Lane]:
-        """Return an open lane for each partition, or one for a topic without partitions. Raises BrokerError."""
         try:
             parsed = TopicName.parse(name)
         except InvalidTopicName as error:
@@ -198,29 +190,27 @@ class OutboxMover:
 
 @dataclass(slots=True)
 class _Topic:
-    """The lanes of one topic, and the rows that are on their way to it."""
-
     lanes: list[_Lane] = field(default_factory=list)
-    taken: dict[int, int] = field(default_factory=dict)  # row id → bytes; sent, and not read again
-    last_used_s: float = 0.0  # by the loop's clock
+    taken: dict[int, int] = field(default_factory=dict)  # Row id → bytes of a row that was sent
+    last_used_s: float = 0.0  # Seconds on the event loop's clock
 
 
 class _Lane:
-    """The producer on one topic or partition; a `ProducerSink`."""
+    """The outbox's producer on one topic or partition, and the `ProducerSink` of this producer."""
 
     def __init__(self, mover: OutboxMover, topic: TopicName, taken: dict[int, int]) -> None:
         self.topic = topic
         self._mover = mover
         self._taken = taken
         self._producer: _Producer | None = None
-        self._closed: _Producer | None = None  # the last closed producer; its rows may be on their way
-        self._rows: dict[int, int] = {}  # sequence id → row
+        self._closed: _Producer | None = None  # Last closed producer, whose rows may still be stored
+        self._rows: dict[int, int] = {}  # Sequence id → row id
         self._next_sequence_id = 0
 
     async def open(self, opener: _Opener) -> None:
         """Open the producer. Safe to repeat.
 
-        Raises BrokerError if the topic refuses it, or may still store rows of the producer before it.
+        Raises BrokerError if the topic refuses the producer, or may still store rows of the last closed producer.
         """
         if self._producer is None:
             if self._closed is not None and not self._closed.is_settled:
@@ -230,7 +220,7 @@ class _Lane:
             self._next_sequence_id = max(self._next_sequence_id, self._producer.last_sequence_id + 1)
 
     def send(self, row: store.OutboxRow) -> None:
-        """Send one row. If the producer was closed meanwhile, the row stays in the table."""
+        """Send one row. If the producer is closed, the row stays in the table."""
         if self._producer is None:
             return
         sequence_id = self._next_sequence_id
@@ -244,13 +234,11 @@ class _Lane:
         )
 
     def detach(self) -> None:
-        """Detach the producer: the partition no longer exists, or the topic had no rows for `IDLE_S`."""
         if self._producer is not None:
             self._producer.detach()
         self.on_producer_closed(None)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Forget the rows of stored entries. The statement that stored an entry also deleted its row."""
         for receipt in receipts:
             row_id = self._rows.pop(receipt.sequence_id, None)
             if row_id is not None:
@@ -259,7 +247,7 @@ class _Lane:
         self._mover.wake()
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Let the row be sent again: in the next turn, or after `RETRY_S` if the error is not retriable."""
+        """Let the row be sent again, after `RETRY_S` if the error is not retriable."""
         row_id = self._rows.pop(request.sequence_id, None)
         if row_id is None:
             return
@@ -268,7 +256,7 @@ class _Lane:
             self._mover.refused_later(row_id, error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Give up the producer. Its rows on their way will be read again, unless they are moved after all."""
+        """Give up the producer. The next turns send its unstored rows again."""
         self._producer, self._closed = None, self._producer
         for row_id in self._rows.values():
             self._taken.pop(row_id, None)
@@ -282,5 +270,5 @@ class _Lane:
 def _flags(entry: bytes) -> int:
     try:
         return 0 if parse_header(entry).ordering_key is None else FLAG_ORDERING_KEY
-    except EntryCorrupt:  # no ordering key can be read
+    except EntryCorrupt:
         return 0

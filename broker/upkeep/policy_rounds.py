@@ -1,7 +1,4 @@
-"""Rounds through the policies: quotas, compaction, and expiry of unused subscriptions and topics.
-
-Housekeeping and Celery's beat start the same rounds.
-"""
+"""Rounds through the policies: quotas, compaction, and expiry of unused subscriptions and topics."""
 
 from __future__ import annotations
 
@@ -27,13 +24,14 @@ __all__ = ["PolicyRounds"]
 
 logger = logging.getLogger(__name__)
 
-ROUND_MS = 5_000  # housekeeping starts a round this long after the last one began
-_IDLE_EVERY_MS = 60_000  # between two checks of topics that are not in memory
-_COMPACTION_EVERY_MS = 60_000  # so that a topic that cannot be compacted is not tried in every round
+ROUND_MS = 5_000
+_IDLE_EVERY_MS = 60_000  # Time between checks of topics that are not in memory
+# A topic that cannot be compacted must not be tried in every round.
+_COMPACTION_EVERY_MS = 60_000
 
 
 class PolicyRounds:
-    """Runs one round at a time: a request during a round joins that round. Running a round twice does no harm."""
+    """Runs one round at a time. A request during a round joins that round. Rounds are safe to repeat."""
 
     def __init__(
         self,
@@ -57,19 +55,20 @@ class PolicyRounds:
         self._last_ms = 0
         self._last_idle_ms = 0
         self._last_compaction_ms = 0
-        self._idle_after = 0  # of the topics not in memory, those up to this id are checked; 0 = none
+        # The last check of topics that are not in memory ended at this topic id.
+        self._idle_after = 0
 
     async def turn(self) -> None:
-        """Start a round when one is due. While VELA_WHEEL is off, do nothing: then only beat starts rounds."""
+        """Start a round if a round is due. While VELA_WHEEL is off, only beat starts rounds."""
         if self._wheel_enabled and _is_due(self._last_ms, ROUND_MS, self._clock.now_ms()):
-            self.ask()  # do not wait, because housekeeping has other duties
+            self.ask()  # Waiting would delay the other work of housekeeping
 
     def ask(self) -> None:
         """Start a round and return at once."""
         self._tasks.keep(asyncio.create_task(self.run(), name="policy round"))
 
     async def run(self) -> None:
-        """Run a round. If one is under way, wait for its end instead."""
+        """Run a round. If a round is under way, wait for its end instead."""
         if self._running is None:
             self._running = asyncio.create_task(self._round(), name="policy round")
             self._running.add_done_callback(self._ended)
@@ -108,7 +107,6 @@ class PolicyRounds:
             self._idle_after = await self._disuse.visit_idle_topics(self._idle_after)
 
     async def _duty(self, duty: Coroutine[Any, Any, object], topic: Topic) -> None:
-        """Run a duty for one topic. Log an error, so that the round continues with the other topics."""
         await self._guarded(duty, topic.name.full)
 
     async def _guarded(self, duty: Coroutine[Any, Any, object], what: str) -> None:
@@ -125,5 +123,5 @@ class PolicyRounds:
 
 
 def _is_due(last_ms: int, every_ms: int, now_ms: int) -> bool:
-    passed_ms = now_ms - last_ms  # below 0 if the clock was set back: do not wait until it catches up
+    passed_ms = now_ms - last_ms  # Negative if the clock was set back
     return not 0 <= passed_ms < every_ms

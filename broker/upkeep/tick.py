@@ -1,4 +1,4 @@
-"""The owner's part of Celery's tick: run the work that a notification names, and all other work that is due."""
+"""Run the work that a notification of Celery's tick names, and all other due work."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["run_tick"]
 
 
 def run_tick(payload: str, topics: Iterable[Topic], deadlines: Deadlines) -> None:
-    """Run all due work, including that of the subscriptions and topics whose ids are in a notification on `vela_tick`.
+    """Run all due work, and the work of the subscriptions and topics whose ids are in `payload`.
 
-    Topics that are not in memory are left out, because they have no consumers. Raises ValueError for a payload that is
-    not a JSON object.
+    Topics that are not in memory are left out, because they have no consumers. Raises ValueError if `payload` is not a
+    JSON object.
     """
     deadlines.run_due(_named_in(payload, topics))
 

@@ -1,4 +1,4 @@
-"""Access rights: roles for namespaces, the rights that they give a user, and the checks in front of views."""
+"""Roles for namespaces, the rights that roles give a user, and the checks in front of views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan an act for a user, after checking the user's rights on every topic and namespace that the act names."""
+"""Plan an act after checking the user's rights on every topic and namespace that the act names."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def named_by(
 ) -> tuple[str, ...]:
     """Return every topic or namespace that an act changes or publishes to.
 
-    `planned` is the act's plan; it names the topics that the broker chose to publish to. One query if the act continues
-    a run, else none.
+    `planned` is the act's plan, which names the topics that the broker chose. Makes one query for `continue_job`.
     """
     if kind == "continue_job":
         run = pipeline.run(number) if isinstance(number := parameters.get("run"), int) else None
@@ -43,8 +42,8 @@ def plan(
 ) -> ActView:
     """Plan an act that a page asks for.
 
-    Raises PermissionDenied if the user does not have the right, and ActRefused if the request is refused at once. If
-    the broker refuses the plan, the act says so.
+    Raises PermissionDenied if the user lacks the right, and ActRefused if the request is refused at once. If the
+    broker refuses the plan, the act says why.
     """
     for name in named_by(kind, topic, parameters):
         check_may_act(rights, name, kind)

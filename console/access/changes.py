@@ -1,4 +1,4 @@
-"""Change users one at a time, so that an admin of everything remains, and write changes into the act log."""
+"""Change users, make sure that an admin of everything remains, and write changes into the act log."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from console.models import Role
 
 __all__ = ["ChangeRefused", "change_of", "keeping_an_admin", "log_change"]
 
-_LOCK: Final = 0x56454C41_4752  # an advisory lock: without it, two admins could take away each other's role
+# Key of an advisory lock. Without the lock, two admins could take away each other's role.
+_LOCK: Final = 0x56454C41_4752
 
 
 class ChangeRefused(Exception):
-    """The change of the user is refused; the text says why."""
+    """A change of a user was refused. The text says why."""
 
 
 @contextmanager
 def change_of(name: str) -> Iterator[User]:
-    """Yield a user for the block to change, inside `keeping_an_admin`.
+    """Yield a user for the block to change.
 
-    Raises ChangeRefused for an unknown user, and as `keeping_an_admin` does.
+    Raises ChangeRefused if the user is unknown, or if the block takes away the last admin of everything.
     """
     with keeping_an_admin():
         user = User.objects.filter(username=name).first()
@@ -40,9 +41,9 @@ def change_of(name: str) -> Iterator[User]:
 
 @contextmanager
 def keeping_an_admin() -> Iterator[None]:
-    """Run a block that changes users, in one transaction. No two such blocks run at the same time.
+    """Run a block that changes users in one transaction. Two blocks never run at the same time.
 
-    Raises ChangeRefused, and undoes the changes, if they take away the last admin of everything.
+    Raises ChangeRefused, and undoes the changes, if the block takes away the last admin of everything.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -59,7 +60,6 @@ def keeping_an_admin() -> Iterator[None]:
 
 
 def _an_admin() -> str | None:
-    """Return the name of an active user who is admin of everything. None if there is none."""
     of_everything = Q(grant__pattern=EVERYTHING, grant__role=Role.ADMIN)
     admins = User.objects.filter(Q(is_superuser=True) | of_everything, is_active=True)
     return admins.order_by("pk").values_list("username", flat=True).first()
@@ -68,7 +68,7 @@ def _an_admin() -> str | None:
 def log_change(
     kind: str, parameters: Mapping[str, Any], *, pattern: str = EVERYTHING, who: str, origin: str
 ) -> None:
-    """Write a change into the act log. Only users with a role for this pattern, namespace or topic see the entry."""
+    """Write a change into the act log. Only users with a role for `pattern` see the entry."""
     now = timezone.now()
     Act.objects.create(
         kind=kind,

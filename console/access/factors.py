@@ -13,9 +13,9 @@ __all__ = ["add_factor", "remove_factor", "renew_codes"]
 
 
 def add_factor(user: User, secret: str, code: str, *, origin: str) -> list[str]:
-    """Give a user a second factor if `code` shows that their app has `secret`. Return the recovery codes.
+    """Give a user a second factor, and return the recovery codes.
 
-    Raises FactorRefused if the code does not show that, or if the user already has a second factor.
+    Raises FactorRefused if `code` does not belong to `secret`, or if the user already has a second factor.
     """
     with transaction.atomic():
         codes = second_factor.switch_on(user, secret, code)
@@ -24,7 +24,7 @@ def add_factor(user: User, secret: str, code: str, *, origin: str) -> list[str]:
 
 
 def renew_codes(user: User, *, origin: str) -> list[str]:
-    """Replace a user's recovery codes, and return the new ones."""
+    """Replace a user's recovery codes, and return the new codes."""
     with transaction.atomic():
         codes = second_factor.renew_recovery_codes(user)
         _log("renew_recovery_codes", user, user.get_username(), origin)
@@ -32,7 +32,7 @@ def renew_codes(user: User, *, origin: str) -> list[str]:
 
 
 def remove_factor(name: str, *, who: str, origin: str) -> None:
-    """Take the second factor from a user. Raises ChangeRefused if the user is unknown or has none."""
+    """Remove a user's second factor. Raises ChangeRefused if the user is unknown or has no second factor."""
     with change_of(name) as user:
         if not second_factor.remove(user):
             raise ChangeRefused(_("{name} has no second factor").format(name=name))

@@ -16,11 +16,10 @@ __all__ = ["set_login_roles", "set_role"]
 
 
 def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: str) -> None:
-    """Give a user a role for a pattern, in place of an earlier role. `role=None` only takes the earlier role away.
+    """Give a user a role for a pattern, or take the role away with `role=None`.
 
     Roles from the login server stay. Deletes the schedules that the user may no longer make. Raises ChangeRefused if
-    the user is unknown, the pattern is wrong, there is no role to take away, or nobody would be admin of everything any
-    more.
+    the user is unknown, the pattern is wrong, no role can be taken away, or no admin of everything would remain.
     """
     if not is_role_pattern(pattern):
         raise ChangeRefused(
@@ -38,9 +37,9 @@ def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: st
 
 
 def set_login_roles(user: User, roles: Mapping[str, Role], *, who: str, origin: str) -> None:
-    """Give a user these roles, by pattern, in place of those from the last login. The act log records each change.
+    """Replace a user's roles from the last login with `roles`, which maps patterns to roles.
 
-    Deletes the schedules that the user may no longer make. Call it in a transaction.
+    Deletes the schedules that the user may no longer make. Call this function in a transaction.
     """
     of_login = Grant.objects.filter(user=user, from_login=True)
     had = {each.pattern: Role(each.role) for each in of_login}

@@ -1,4 +1,4 @@
-"""Checks in front of views: may the user see, or change, the topic or namespace that the view is about?"""
+"""Check a user's rights before a view runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ P = ParamSpec("P")
 
 
 def place_in(names: Mapping[str, object]) -> str:
-    """Return the topic or namespace that these parts of an address name, or "" if they name neither."""
+    """Return the topic or namespace that these parts of an address name, or ""."""
     topic = names.get("topic")
     if isinstance(topic, str):
         return topic
@@ -50,7 +50,7 @@ def place_in(names: Mapping[str, object]) -> str:
 
 
 def check_may_act(rights: Rights, name: str, kind: str) -> None:
-    """Raise PermissionDenied (403) unless the user may request acts of this kind on this topic or namespace."""
+    """Raise PermissionDenied unless the user may request acts of this kind on this topic or namespace."""
     if rights.is_read_only:
         raise PermissionDenied(_(READ_ONLY))
     if not rights.may_act_on(name, kind):
@@ -67,12 +67,11 @@ def refusal_of(name: str, kind: str) -> str:
 def viewer(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit users who may see the topic or namespace in the address; if the address has none, users with any role.
+    """Admit users who may see the topic or namespace in the address.
 
-    The view receives the request, then the user's rights at that topic or namespace. A user who has not logged in is
-    sent to the login page. Raises Http404 for a topic or namespace that the user may not see, as if it did not exist.
-    Raises PermissionDenied (403) for a user without a role if the address names no topic or namespace, and for every
-    change while the console is read-only.
+    If the address names no topic or namespace, admit users with any role. Users who have not logged in are sent to the
+    login page. Raises Http404 if the user may not see the topic or namespace. Raises PermissionDenied if the user has
+    no role, and for every change while the console is read-only.
     """
 
     def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
@@ -95,7 +94,7 @@ def viewer(
 def logged_in(
     view: Callable[[HttpRequest, Rights], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Admit every user who has logged in, even without a role. A read-only console refuses changes here too (403)."""
+    """Admit every logged-in user, even without a role. Raises PermissionDenied for changes in a read-only console."""
 
     def authorised(request: HttpRequest) -> HttpResponseBase:
         if not request.user.is_authenticated:
@@ -111,9 +110,10 @@ def logged_in(
 def operator_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit operators and admins of the namespace in the address; if it has none, those of any namespace.
+    """Admit operators and admins of the namespace in the address.
 
-    Raises as `viewer` does, and PermissionDenied (403) for other users and while the console is read-only.
+    If the address has no namespace, admit operators and admins of any namespace. Raises what `viewer` raises, and
+    PermissionDenied for other users and while the console is read-only.
     """
     return _at_least(Role.OPERATOR, view)
 
@@ -121,9 +121,10 @@ def operator_only(
 def admin_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit only admins of the namespace in the address. If the address has none, admit admins of any namespace.
+    """Admit admins of the namespace in the address.
 
-    Raises as `viewer` does, and PermissionDenied (403) for other users and while the console is read-only.
+    If the address has no namespace, admit admins of any namespace. Raises what `viewer` raises, and PermissionDenied
+    for other users and while the console is read-only.
     """
     return _at_least(Role.ADMIN, view)
 
@@ -151,7 +152,7 @@ def _at_least(
 def admin_everywhere_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit only admins of everything. Raises as `viewer` does, and PermissionDenied (403) for other users."""
+    """Admit only admins of everything. Raises what `viewer` raises, and PermissionDenied for other users."""
 
     def checked(
         request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs

@@ -1,4 +1,4 @@
-"""The rights of one user, or in `/api/v1` of a client's token."""
+"""The rights of a user, or of a client's token in `/api/v1`."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ __all__ = ["OF_A_SUPERUSER", "Rights", "rights_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rights:
-    """The roles of one user or token, and the place that the request is about."""
+    """The roles of one user or token, and the namespace that the request is about."""
 
-    name: str  # of the user or token, as the act log writes it
+    name: str  # Name in the act log
     grants: tuple[GrantRow, ...]
     is_superuser: bool = False
-    is_read_only: bool = False  # the console changes nothing, for any user
-    place: str = ""  # the tenant/namespace in the request's address, "" = none
+    is_read_only: bool = False  # The console refuses changes by every user
+    place: str = ""  # Tenant/namespace in the request's address
 
     def at(self, name: str) -> Rights:
-        """Return the same rights with the namespace of this topic, or this namespace, as their place."""
+        """Return the same rights for a request about this topic or namespace."""
         return replace(self, place=namespace_of(name) or "/" if name else "")
 
     def role_in(self, name: str) -> Role | None:
-        """Return the highest role in the namespace of this topic, or in this namespace. None = no access."""
+        """Return the user's highest role for this topic or namespace, or None."""
         namespace = namespace_of(name)
         found = [Role(each.role) for each in self.grants if covers(each.pattern, namespace)]
         return max(found, default=None)
 
     @cached_property
     def here(self) -> Role | None:
-        """The role in `place`; without a place, the highest role anywhere."""
+        """The highest role in `place`, or in any namespace if `place` is empty."""
         if self.place:
             return self.role_in(self.place)
         return max((Role(each.role) for each in self.grants), default=None)
 
     def may_see(self, name: str) -> bool:
-        """Return whether pages and lists may show this topic or namespace."""
+        """Return whether the user may see this topic or namespace."""
         return self.role_in(name) is not None
 
     def may_read_payloads(self, name: str) -> bool:
@@ -54,49 +54,49 @@ class Rights:
     def may_act_on(self, name: str, kind: str = "") -> bool:
         """Return whether the user may plan, apply and undo acts of this kind on this topic or namespace.
 
-        Without a kind, return whether the user may do so for the kinds that need only the role operator.
+        Without a kind, the role operator is enough.
         """
         return not self.is_read_only and (self.role_in(name) or 0) >= role_for(kind)
 
     def may_see_act(self, name: str) -> bool:
         """Return whether the act log may show an act on this topic or namespace.
 
-        An act that names no tenant, such as a change of a user, is only for users with a role for `*`.
+        An act that names no tenant is only for users with a role for `*`.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 
     def is_admin(self, name: str = EVERYTHING) -> bool:
-        """Return whether the user is an admin of this namespace or this topic's namespace; default: of everything."""
+        """Return whether the user is an admin of this topic or namespace, by default of everything."""
         return (self.role_in(name) or 0) >= Role.ADMIN
 
     @property
     def sees_anything(self) -> bool:
-        """Whether the user has a role at all."""
+        """Whether the user has any role."""
         return bool(self.grants)
 
     @property
     def may_act(self) -> bool:
-        """Whether the user may act in `place`; without a place, in at least one namespace."""
+        """Whether the user may act with the role `here`."""
         return not self.is_read_only and (self.here or 0) >= Role.OPERATOR
 
     @property
     def may_administer(self) -> bool:
-        """Whether the user may change the namespace `place`; without a place, at least one namespace."""
+        """Whether the user may change a namespace with the role `here`."""
         return not self.is_read_only and (self.here or 0) >= Role.ADMIN
 
     @property
     def may_see_payloads(self) -> bool:
-        """Whether the user may read messages in `place`; without a place, in at least one namespace."""
+        """Whether the user may read messages with the role `here`."""
         return (self.here or 0) >= Role.READER
 
     @property
     def role(self) -> str:
-        """The role as one word, for the ETags of blocks."""
+        """The role `here` as one word."""
         return self.here.word if self.here is not None else "nobody"
 
     @cached_property
     def scope(self) -> Scope:
-        """The namespaces that lists may show: those in which the user has a role."""
+        """The namespaces in which the user has a role."""
         return Scope.of(self.grants)
 
 
@@ -104,7 +104,7 @@ OF_A_SUPERUSER: Final = GrantRow(role=Role.ADMIN, pattern=EVERYTHING, namespace_
 
 
 def rights_of(user: AbstractBaseUser | AnonymousUser) -> Rights:
-    """Return the rights of a logged-in user. One query; none for a superuser, who is admin of everything."""
+    """Return the rights of a logged-in user. Makes one query, or none for a superuser."""
     person = cast("User", user)
     is_superuser = person.is_superuser
     return Rights(

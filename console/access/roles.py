@@ -1,4 +1,4 @@
-"""The namespaces that a pattern covers, the namespace that a name belongs to, and the role that an act needs."""
+"""Which namespaces a pattern covers, and which role an act needs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["EVERYTHING", "covers", "namespace_of", "role_for"]
 
 EVERYTHING: Final = "*"
 _FOR_ADMINS: Final = frozenset(("delete_topic",))
-_CHANGING_NAMESPACES: Final = ("namespace", "new namespace")  # scopes of acts
+_CHANGING_NAMESPACES: Final = ("namespace", "new namespace")  # Scopes of acts
 _FOR_OPERATORS: Final = frozenset(("create_topic",))
 
 
 def namespace_of(name: str) -> str:
-    """Return `tenant/namespace` of a topic's full name. Return a namespace's name unchanged."""
+    """Return `tenant/namespace` of a full topic name. Return a namespace's name unchanged."""
     domain, separator, rest = name.partition("://")
     return "/".join(rest.split("/", 2)[:2]) if separator else domain
 
@@ -32,7 +32,7 @@ def covers(pattern: str, namespace: str) -> bool:
 
 
 def role_for(kind: str) -> Role:
-    """Return the role that an act of this kind needs: admin to change a namespace or delete a topic, else operator."""
+    """Return the role that an act of this kind needs."""
     known = KINDS.get(kind)
     if kind in _FOR_OPERATORS or known is None:
         return Role.OPERATOR

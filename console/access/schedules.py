@@ -1,4 +1,4 @@
-"""Delete the schedules of a user who lost the role for them."""
+"""Delete the schedules of users who lost the role for their schedules."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _KIND = "schedule_job"
 def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
     """Delete the schedules that this user made but could not make now.
 
-    Otherwise they would run for ever with a role that the user has lost. Call the function after the change, in the
-    same transaction. The act log records each deletion.
+    Otherwise the schedules would keep running with a role that the user has lost. Call this function after the change,
+    in the same transaction.
     """
     rights = _rights_in_this_transaction(user)
     for schedule in PipelineSchedule.objects.filter(who=user.username):
@@ -44,9 +44,9 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
 
 @contextmanager
 def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
-    """Run a block that may change users, then delete the schedules that they could not make now. Needs a transaction.
+    """Run a block that may change users, then delete the schedules that the users could not make now.
 
-    A user whom the block deletes or renames loses all schedules, because they store a name that no user has now.
+    Needs a transaction. A user who is deleted or renamed loses all schedules, because schedules store the user's name.
     """
     owners = list(User.objects.filter(username__in=PipelineSchedule.objects.values("who")))
     yield
@@ -58,7 +58,7 @@ def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
 
 
 def _rights_in_this_transaction(user: User) -> Rights:
-    """Return a user's rights after the change. The connection that `rights_of` uses does not see the change yet."""
+    """Return a user's rights after the change. The connection of `rights_of` does not see the change yet."""
     if user.is_superuser:
         return Rights(name=user.username, grants=(OF_A_SUPERUSER,))
     found = Grant.objects.filter(user=user)

@@ -1,7 +1,4 @@
-"""The pages of users in `/django-admin/`. They refuse to take away the last admin of everything.
-
-They delete the schedules of users who lost the role for them.
-"""
+"""The pages of users in `/django-admin/`."""
 
 from __future__ import annotations
 
@@ -21,22 +18,19 @@ __all__ = ["KeepingUserAdmin"]
 
 
 class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is generic in the type stubs only
-    """Django's pages of users. They undo a change that would leave nobody who can give roles."""
+    """Django's pages of users. A change is undone if no admin of everything would remain."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        """Add or change a user, unless no admin would remain."""
         return self._kept(
             request, lambda: super(KeepingUserAdmin, self).changeform_view(request, *args, **more)
         )
 
     def changelist_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        """List users, or delete the selected ones, unless no admin would remain."""
         return self._kept(
             request, lambda: super(KeepingUserAdmin, self).changelist_view(request, *args, **more)
         )
 
     def delete_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        """Delete a user, unless no admin would remain."""
         return self._kept(request, lambda: super(KeepingUserAdmin, self).delete_view(request, *args, **more))
 
     def _kept(self, request: HttpRequest, view: Callable[[], HttpResponse]) -> HttpResponse:
@@ -49,6 +43,6 @@ class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is gen
             ):
                 return view()
         except ChangeRefused as refused:
-            list(messages.get_messages(request))  # reading drops the messages, which report the undone change
+            list(messages.get_messages(request))  # Reading drops the messages about the undone change
             self.message_user(request, str(refused), messages.ERROR)
             return redirect(request.get_full_path())

@@ -53,9 +53,10 @@ def set_password(name: str, password: str, *, who: str, origin: str) -> None:
 
 
 def set_active(name: str, is_active: bool, *, who: str, origin: str) -> None:
-    """Activate a user; or deactivate one, which refuses logins, ends the user's sessions and deletes their schedules.
+    """Activate or deactivate a user.
 
-    Raises ChangeRefused for an unknown user, for the last admin of everything, and if nothing would change.
+    Deactivation refuses logins, ends the user's sessions and deletes the user's schedules. Raises ChangeRefused for an
+    unknown user, for the last admin of everything, and if nothing would change.
     """
     with change_of(name) as user:
         if user.is_active == is_active:

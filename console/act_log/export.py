@@ -1,4 +1,4 @@
-"""The acts that a search of the log finds, as NDJSON or CSV, read and sent page by page."""
+"""Export the acts that a search of the log finds, as NDJSON or CSV."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from console.words.acts import OF_USERS
 
 __all__ = ["COLUMNS", "MOST_WRITTEN_BYTES", "export_acts"]
 
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # because a slow client's unread data waits in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # A slow client's unread data waits in memory
 PAGE_ACTS: Final = 500
 COLUMNS: Final = (
     "act",
@@ -46,10 +46,10 @@ _ALSO_BY_THEMSELVES: Final = frozenset(("set_password", "remove_second_factor"))
 
 
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
-    """Yield the pieces of a file with the acts, newest first. The file ends after the act that reaches 256 MiB.
+    """Yield the pieces of a file with the acts, newest first.
 
-    The last line says why the file ends. An empty piece follows each page of acts, so that the caller can stop
-    between pages. One query per page.
+    The file ends after the act that reaches MOST_WRITTEN_BYTES. The last line says why the file ends. An empty piece
+    follows each page of acts, where the caller can stop.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)
@@ -103,12 +103,9 @@ def _document(row: ActRow) -> dict[str, Any]:
 
 
 def _role(row: ActRow) -> str:
-    """Return the role that the act required. Empty if it required none, or if the console does not offer such acts.
-
-    Users need no role to change their own password or second factor.
-    """
     kind = row.kind
     known = KINDS.get(kind)
+    # Users need no role to change their own password or second factor.
     if kind in _BY_THEMSELVES or (kind in _ALSO_BY_THEMSELVES and row.parameters.get("user") == row.who):
         return ""
     if kind in OF_USERS or kind in ("create_token", "revoke_token"):
@@ -118,7 +115,6 @@ def _role(row: ActRow) -> str:
 
 
 def _numbers(document: Mapping[str, Any] | None) -> dict[str, int | float]:
-    """Return only the numbers of a plan or a result. The act's page shows the rest."""
     return {
         name: value
         for name, value in (document or {}).items()

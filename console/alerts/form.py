@@ -1,4 +1,4 @@
-"""The form of an alert rule. Users write lengths of time and sizes like 5m and 10GB."""
+"""The form of an alert rule. Users write times like 5m and sizes like 10GB."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _LIMIT_EXAMPLES: Final = {"messages": "10000", "per second": "10", "ms": "15m", 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PLACE: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
 _LONGEST_MS: Final = 30 * 24 * 3600 * 1000
-_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # counts of dead letters per minute are kept at least this long
+_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # Counts of dead letters are kept at least this long
 _LARGEST: Final = 2**62
 _MOST_STARS: Final = 4
 
 
 class RuleForm(forms.Form):
-    """A rule: its condition, the subjects that it watches, and the addresses that it notifies."""
+    """The condition of a rule, the subjects that it watches, and the addresses that it notifies."""
 
     name = forms.CharField(max_length=100, error_messages={"required": gettext_lazy("Give the rule a name.")})
     measure = forms.ChoiceField(
@@ -63,26 +63,22 @@ class RuleForm(forms.Form):
     email = forms.EmailField(max_length=320, required=False)
 
     def __init__(self, data: Mapping[str, Any] | None, *, kept_url: str = "", **others: Any) -> None:
-        self._kept_url = kept_url  # the stored URL, kept unless the user replaces or drops it
+        self._kept_url = kept_url  # Stored URL, kept unless the user replaces or drops it
         super().__init__(data, **others)
 
     def clean_namespaces(self) -> str:
-        """Check the pattern of namespaces."""
         pattern = str(self.cleaned_data["namespaces"])
         if not _PLACE.fullmatch(pattern):
             raise ValidationError(_("Write *, tenant/* or tenant/namespace."))
         return pattern
 
     def clean_topics(self) -> str:
-        """Check the pattern of topics."""
         return _pattern(self.cleaned_data["topics"])
 
     def clean_subscriptions(self) -> str:
-        """Check the pattern of subscriptions."""
         return _pattern(self.cleaned_data["subscriptions"])
 
     def clean_webhook_url(self) -> str:
-        """Check that the text, if any, is an HTTP or HTTPS URL in ASCII, without spaces, a user name or a password."""
         url = str(self.cleaned_data["webhook_url"])
         try:
             parts = urlsplit(url)
@@ -98,7 +94,7 @@ class RuleForm(forms.Form):
         return url
 
     def clean(self) -> dict[str, Any]:
-        """Convert the limit to the unit of the measure, and the lengths of time to ms."""
+        """Convert the limit to the unit of the measure, and times to milliseconds."""
         cleaned = self.cleaned_data
         measure = Measure(cleaned["measure"]) if cleaned.get("measure") else None
         cleaned["for_ms"] = self._length("lasts", most_ms=_LONGEST_MS) or 0
@@ -117,7 +113,7 @@ class RuleForm(forms.Form):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The columns of the rule. Valid only after `is_valid`."""
+        """The columns of the rule. Call `is_valid` first."""
         cleaned = self.cleaned_data
         url = cleaned["webhook_url"] or ("" if cleaned["drop_webhook"] else self._kept_url)
         names = (
@@ -166,7 +162,7 @@ class RuleForm(forms.Form):
 
 
 def initial_of(rule: AlertRule) -> dict[str, Any]:
-    """Return a rule as its form shows it. The webhook's URL is left out: it may contain a secret."""
+    """Return the values of a rule for the form, without the webhook's URL, which may contain a secret."""
     threshold = rule.threshold
     limit = "" if threshold is None else str(threshold)
     if threshold is not None and Measure(rule.measure).unit == "ms":

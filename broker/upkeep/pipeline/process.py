@@ -19,26 +19,24 @@ from typing import IO, Any, Final
 __all__ = ["JobProcess"]
 
 _LOG_CHARACTERS: Final = 64 * 1024
-_MOST_LINE_BYTES: Final = 1 << 26  # a report may describe 10,000 partitions
+_MOST_LINE_BYTES: Final = 1 << 26  # A report may describe 10,000 partitions
 _GRACE_S: Final = 5.0
 
 
 class JobProcess:
-    """Starts the job in a new process group, which includes Java, and ends the whole group.
+    """A job in its own process group. The group includes Java.
 
-    Spark's Python processes are in a group of their own, and end when Java does.
-
-    The request goes through standard input, not through arguments or the environment, because it contains the
-    password of the database. Standard input then stays open, so that the job ends if this process dies.
+    The request goes through standard input, because it contains the password of the database. Standard input stays
+    open, because the job ends when standard input is closed.
     """
 
     def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        """Start the process. Raises OSError if that fails."""
+        """Raises OSError if the process cannot be started."""
         self._reports: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._log: list[str] = []
         self._log_characters = 0
         self._lock = threading.Lock()
-        self._process = subprocess.Popen(  # runs only Vela's own module, with this interpreter
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "pipeline", "--supervised"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -55,12 +53,12 @@ class JobProcess:
         ]
         for reader in self._readers:
             reader.start()
-        with suppress(BrokenPipeError):  # the process ended at once: its exit code and log say why
+        with suppress(BrokenPipeError):  # The exit code and the log say why the process ended
             self._process.stdin.write(json.dumps(dict(request)).encode() + b"\n")
             self._process.stdin.flush()
 
     def reports(self, wait_s: float) -> list[dict[str, Any]]:
-        """Wait for a report, at most `wait_s` seconds, and return all that have arrived."""
+        """Wait at most `wait_s` for a report, and return all reports that have arrived."""
         found = []
         with suppress(queue.Empty):
             found.append(self._reports.get(timeout=wait_s))
@@ -71,7 +69,7 @@ class JobProcess:
     def confirm(self) -> None:
         """Confirm to the job that its pinned values are stored."""
         assert self._process.stdin is not None
-        with suppress(OSError):  # the process has ended
+        with suppress(OSError):
             self._process.stdin.write(b"\n")
             self._process.stdin.flush()
 
@@ -82,19 +80,22 @@ class JobProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; negative if a signal ended the process. None until `has_ended` or `end` notices the end."""
+        """The exit code, negative if a signal ended the process.
+
+        None until `has_ended` or `end` has noticed the end.
+        """
         return self._process.returncode
 
     @property
     def log(self) -> str:
-        """The end of the process's log, at most 65,536 characters."""
+        """The last 65,536 characters of the process's log."""
         with self._lock:
             return "".join(self._log)[-_LOG_CHARACTERS:]
 
     def end(self) -> None:
-        """Ask the job to stop, so that it removes unfinished files. Kill its group when it has stopped, or after 5 s.
+        """Ask the job to stop, then kill its process group.
 
-        Blocks until the process has ended. Safe to repeat.
+        The job has 5 s to remove unfinished files. Blocks until the process has ended. Safe to repeat.
         """
         with suppress(ProcessLookupError):
             self._process.terminate()

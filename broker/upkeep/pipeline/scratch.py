@@ -23,10 +23,9 @@ _PREFIX: Final = "vela-pipeline-"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder for one job, and remove it at the end.
+    """Make a folder for one job, and remove the folder at the end.
 
-    First removes the folders that killed workers of this user left behind. The new folder is locked until the block
-    or the worker ends, so that no other worker removes it.
+    The folders of killed workers are removed first. A lock tells other workers that the new folder is in use.
     """
     sweep(Path(tempfile.gettempdir()))
     folder, handle = _locked()
@@ -38,7 +37,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _locked() -> tuple[Path, int]:
-    """Make a folder and lock it. If another worker's sweep removes it in between, make another folder."""
+    # Another worker may remove a new folder before the folder is locked.
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
@@ -52,13 +51,13 @@ def _locked() -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> int:
-    """Remove this user's folders whose worker is gone, and return how many. Safe while other workers run jobs."""
+    """Remove this user's folders whose worker is gone, and return their number. Safe while jobs run."""
     removed = 0
     for folder in parent.glob(f"{_PREFIX}*"):
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
-            continue  # it was removed a moment ago, belongs to another user, or is no folder
+            continue
         try:
             if os.fstat(handle).st_uid != os.geteuid():
                 continue
@@ -66,7 +65,7 @@ def sweep(parent: Path) -> int:
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
         except OSError:
-            continue  # its worker still runs
+            continue  # The worker of this folder still runs
         finally:
             os.close(handle)
     if removed:

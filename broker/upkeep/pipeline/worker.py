@@ -1,4 +1,4 @@
-"""A worker's side of the pipeline: claim a run, execute its job in a process, and keep the run's row up to date."""
+"""Claim a run of the pipeline, execute its job in a process, and keep the run's row up to date."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ __all__ = ["SILENT_S", "folder_of", "run_waiting", "stop_running"]
 
 logger = logging.getLogger(__name__)
 
-SILENT_S: Final = 60  # after this silence, a run's worker counts as dead
+SILENT_S: Final = 60  # After this silence, a run's worker counts as dead
 _BEAT_S: Final = 1.0
-_STOP_S: Final = 3.0  # how long a stopping worker tries to store how its run ended
-_GIVE_UP_S: Final = SILENT_S / 2  # if PostgreSQL is away longer, the job ends before another can begin
-_STAGES: Final = 100  # the most stages stored for one run
+_STOP_S: Final = 3.0  # Time for a stopping worker to store the end of its run
+# If PostgreSQL is away for longer than this time, the job ends before another job can begin.
+_GIVE_UP_S: Final = SILENT_S / 2
+_STAGES: Final = 100  # Most stages stored for one run
 _stopping = threading.Event()
 
 
 def stop_running() -> None:
-    """End the jobs of this process, which was asked to stop. It begins no other job."""
+    """End the jobs of this process, and begin no new job."""
     _stopping.set()
 
 
 def run_waiting() -> int | None:
-    """Carry out the run that has waited longest, and return its number. Return None if no run can begin now.
+    """Carry out the run that has waited longest, and return its number, or None if no run can begin.
 
-    Blocks until the run has ended. If this process is killed, the job ends by itself, and the run fails after SILENT_S.
+    Blocks until the run has ended. If this process is killed, the job ends, and the run fails after SILENT_S.
     """
     settings = broker_settings()
     worker = f"{socket.gethostname()} process {os.getpid()}"
@@ -56,7 +57,7 @@ def run_waiting() -> int | None:
     if run is None:
         return None
     logger.info("pipeline run %s begins: %s of %s", run.id, run.job, run.topic_name)
-    # The worker removes the folder: a killed Java process cannot, and the files that Spark spills contain messages.
+    # A killed Java process cannot remove its spilled files, which contain messages.
     with scratch_folder() as scratch:
         environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         try:
@@ -100,16 +101,14 @@ def _request(run: ClaimedRun, settings: BrokerSettings) -> dict[str, Any]:
 def folder_of(base: Path, topic_name: str) -> Path:
     """Return the folder of a topic's namespace.
 
-    No two namespaces share a folder, so that users of one cannot import the exports of the other.
+    Namespaces must not share a folder, or users could import the exports of another namespace.
     """
     name = TopicName.parse(topic_name)
-    # Quoted, because Hadoop reads the text before a colon as a scheme.
+    # Hadoop reads the text before an unquoted colon as a scheme.
     return base / quote(name.tenant, safe="") / quote(name.namespace, safe="")
 
 
 class _Watch:
-    """Follows one process and writes its reports into the run's row."""
-
     def __init__(self, run: ClaimedRun, worker: str, process: JobProcess) -> None:
         self._run = run
         self._worker = worker
@@ -119,7 +118,7 @@ class _Watch:
         self._has_new_pin = False
         self._result: Mapping[str, Any] | None = None
         self._error = ""
-        self._heard_s = time.monotonic()  # when PostgreSQL last answered
+        self._heard_s = time.monotonic()  # Time of PostgreSQL's last answer
         self._stored_log = ""
 
     def until_it_ends(self) -> None:
@@ -139,7 +138,7 @@ class _Watch:
             if cancelled_by:
                 self._end("cancelled", f"cancelled by {cancelled_by}")
                 return
-        self._process.end()  # also waits for the threads that read reports and log
+        self._process.end()  # Waits for the threads that read the reports and the log
         self._take(self._process.reports(0.0))
         if self._result is not None and self._process.exit_code == 0:
             self._store("done")
@@ -169,8 +168,7 @@ class _Watch:
     def _beat(self) -> str | None:
         """Store a report, and return the name of the user who cancelled the run.
 
-        Return "" if nobody did, or if PostgreSQL did not answer. Return None if the job must end, because the run was
-        ended elsewhere or PostgreSQL has not answered for _GIVE_UP_S.
+        Return "" if nobody cancelled the run. Return None if the job must end for another reason.
         """
         report = self._report()
         try:
@@ -183,7 +181,7 @@ class _Watch:
         self._heard_s = time.monotonic()
         if report.log is not None:
             self._stored_log = report.log
-        if self._has_new_pin and cancelled_by == "":  # a cancelled job must not go on
+        if self._has_new_pin and cancelled_by == "":  # A cancelled job must not go on
             self._process.confirm()
             self._has_new_pin = False
         return cancelled_by
@@ -194,11 +192,7 @@ class _Watch:
         self._store(state, error)
 
     def _store(self, state: str, error: str = "") -> None:
-        """Store the end. Raises psycopg.Error if that fails.
-
-        While PostgreSQL is unavailable, tries again for SILENT_S, so that a completed run does not count as failed. A
-        worker that was asked to stop tries for only _STOP_S.
-        """
+        # A completed run must not count as failed because PostgreSQL is unavailable for a moment.
         until_s = time.monotonic() + (_STOP_S if _stopping.is_set() else SILENT_S)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Celery's tasks. Autodiscovery imports only this module, so this module imports the others, except the schedule."""
+"""Celery's tasks, imported here because autodiscovery imports only this module."""
 
 from broker.upkeep.tasks import (
     alerts,

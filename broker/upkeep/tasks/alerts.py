@@ -1,4 +1,4 @@
-"""Alerts: evaluate every rule, send notifications, delete old rows."""
+"""Evaluate alert rules, send notifications, and delete old rows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ _SEND_BUDGET_S = 5.0
 
 @shared_task(name="broker.upkeep.tasks.check_alerts")
 def check_alerts() -> None:
-    """Evaluate the rules, then delete old notifications and alerts that cleared long ago.
-
-    Safe to run twice or late. If two run at once, only one of them evaluates the rules.
-    """
+    """Evaluate the rules, then delete old notifications and alerts that cleared long ago. Safe to repeat."""
     now_ms = time.time_ns() // 1_000_000
     evaluate(now_ms)
     store.trim(now_ms - _KEPT_MS)
@@ -29,5 +26,5 @@ def check_alerts() -> None:
 
 @shared_task(name="broker.upkeep.tasks.send_alerts")
 def send_alerts() -> None:
-    """Send the notifications that are due. Safe to run twice: a task claims each notification before it sends it."""
+    """Send the notifications that are due. Safe to run twice, because each notification is claimed first."""
     send_due(budget_s=_SEND_BUDGET_S)

@@ -9,12 +9,12 @@ from broker.storage.task_connection import keep_connections
 __all__ = ["keep"]
 
 
-@worker_ready.connect  # for a worker that runs tasks in its own process or threads
-@worker_process_init.connect  # for a worker that runs them in the processes of a pool
+@worker_ready.connect  # Workers that run tasks in their own process or threads
+@worker_process_init.connect  # Workers that run tasks in a pool of processes
 @beat_init.connect
 def keep(**_: object) -> None:
-    """Make this process keep its connections from now on.
+    """Keep the database connections of this process open between tasks.
 
-    Do not call this before the pool forks a process, or that process could inherit an open connection.
+    A process that is forked after this call could inherit an open connection.
     """
     keep_connections()

@@ -1,4 +1,4 @@
-"""Write beat's heartbeat whenever beat sends the tick. `manage.py healthcheck beat` reads the heartbeat."""
+"""Write beat's heartbeat whenever beat sends the tick."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 @after_task_publish.connect(sender="broker.upkeep.tasks.tick")
 def beat_sent(**_: object) -> None:
-    """Record that beat sent a tick. Only beat publishes this task."""
+    """Record that beat sent a tick. Only beat sends ticks."""
     try:
         sweep.beat()
     except psycopg.Error as error:

@@ -15,15 +15,13 @@ __all__ = ["expire_stories", "roll_up_history"]
 
 logger = logging.getLogger(__name__)
 
-_BUDGET_S = 1.0  # of each step; the next run does the rest
+# Each step stops after this time. The next run continues.
+_BUDGET_S = 1.0
 
 
 @shared_task(name="broker.upkeep.tasks.roll_up_history")
 def roll_up_history() -> None:
-    """Roll up the buckets that are complete, then remove old points.
-
-    Safe to run twice or late. Points that still have to be rolled up do not expire.
-    """
+    """Roll up complete buckets, then remove old points. Safe to run twice or late."""
     now_ms = time.time_ns() // 1_000_000
     store.roll_up(now_ms, budget_s=_BUDGET_S)
     expired = store.expire(now_ms, kept_ms=broker_settings().history_kept_ms, budget_s=_BUDGET_S)
@@ -33,10 +31,7 @@ def roll_up_history() -> None:
 
 @shared_task(name="broker.upkeep.tasks.expire_stories")
 def expire_stories() -> None:
-    """Remove expired rows of delivery stories, and the oldest rows beyond VELA_DELIVERY_STORY_ROWS.
-
-    Safe to run twice or late.
-    """
+    """Remove expired delivery stories, and the oldest rows beyond VELA_DELIVERY_STORY_ROWS. Safe to repeat."""
     now_ms = time.time_ns() // 1_000_000
     most_rows = broker_settings().delivery_story_rows
     gone = stories.expire(now_ms, most_rows=most_rows, budget_s=_BUDGET_S)

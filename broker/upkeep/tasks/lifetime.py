@@ -1,4 +1,4 @@
-"""Ask the broker to trim and expire messages and to drop segments. The broker decides which data is deleted."""
+"""Ask the broker to trim and expire messages and to drop segments."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["lifetime"]
 
 @shared_task(name="broker.upkeep.tasks.lifetime")
 def lifetime() -> None:
-    """Ask the broker to look at every topic and at the segments. Running it twice only repeats the work."""
+    """Ask the broker to look at every topic and at the segments. Safe to repeat."""
     sweep.lifetime()

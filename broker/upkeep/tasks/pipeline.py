@@ -1,4 +1,4 @@
-"""Tasks of the pipeline: carry out the runs of its jobs; request, fail and delete runs."""
+"""Request, carry out, fail and delete the runs of the pipeline."""
 
 from __future__ import annotations
 
@@ -21,19 +21,13 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name="broker.upkeep.tasks.run_pipeline")
 def run_pipeline() -> int | None:
-    """Carry out the run that has waited longest, and return its number. Return None if no run can begin now.
-
-    At most VELA_PIPELINE_RUNS run at a time.
-    """
+    """Carry out the run that has waited longest, and return its number, or None if no run can begin."""
     return run_waiting()
 
 
 @shared_task(name="broker.upkeep.tasks.check_pipeline")
 def check_pipeline() -> None:
-    """Request the runs that are due by schedules and policies, fail the runs of dead workers, and delete old rows.
-
-    Safe to run twice or late.
-    """
+    """Request due runs, fail the runs of dead workers, and delete old rows. Safe to run twice or late."""
     if ended := runs.end_silent(SILENT_S):
         logger.warning(
             "%s failed: no worker reported progress", counted(ended, "pipeline run", "pipeline runs")

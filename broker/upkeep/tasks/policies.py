@@ -11,5 +11,5 @@ __all__ = ["check_policies"]
 
 @shared_task(name="broker.upkeep.tasks.check_policies")
 def check_policies() -> None:
-    """Ask the broker for a round. Safe to repeat. A late run only delays the round."""
+    """Ask the broker for a round. Safe to repeat."""
     sweep.policies()

@@ -20,10 +20,9 @@ _SEND_ALERTS_S = 5.0
 
 
 def beat_schedule() -> dict[str, dict[str, Any]]:
-    """Return the tasks that beat sends, and when.
+    """Return the tasks that beat sends, and their periods.
 
-    The tick and the pipeline's runs have separate queues. A task that has waited for two of its periods is dropped,
-    because a newer one waits.
+    A task expires after two periods, because a newer task does the same work.
     """
     period_s = broker_settings().tick_ms / 1000
     lifetime_s = broker_settings().lifetime_check_ms / 1000

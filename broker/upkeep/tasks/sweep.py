@@ -16,12 +16,12 @@ __all__ = ["sweep_acts", "sweep_dead_sessions"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_PRUNINGS: Final = 50  # in one run of the task, which must stay short
+_MOST_PRUNINGS: Final = 50  # Limit that keeps each run of the task short
 
 
 @shared_task(name="broker.upkeep.tasks.sweep_dead_sessions")
 def sweep_dead_sessions() -> None:
-    """Remove the sessions and pending acks of a broker that is gone, so that the console stops showing its clients."""
+    """Remove the sessions and pending acks of a broker that is gone."""
     swept = sweep.dead_sessions(time.time_ns() // 1_000_000, silent_s=sweep.SILENT_S)
     if any(swept):
         logger.info(
@@ -34,10 +34,7 @@ def sweep_dead_sessions() -> None:
 
 @shared_task(name="broker.upkeep.tasks.sweep_acts")
 def sweep_acts() -> None:
-    """Expire plans that nobody applied in time, and remove finished acts older than VELA_ACT_LOG_DAYS.
-
-    Also remove acts that clients requested, beyond the newest VELA_ACT_LOG_CLIENT_ROWS. Safe to repeat.
-    """
+    """Expire plans that nobody applied in time, and remove old finished acts. Safe to repeat."""
     settings = broker_settings()
     expired = sweep.expire_plans(settings.plan_expiry_s, second_person_s=SECOND_PERSON_S)
     trimmed = sweep.trim_acts(settings.act_log_days) if settings.act_log_days else 0

@@ -1,4 +1,4 @@
-"""The tick: find due work in PostgreSQL and notify the owner."""
+"""Find due work in PostgreSQL and notify the owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ __all__ = ["tick"]
 def tick() -> int:
     """Tell the owner which subscriptions have overdue deliveries, and which topics have due messages.
 
-    Return how many were found. `broker.upkeep.tick` handles the notification. Safe to repeat. If a run is late or
-    missing, the next one finds the same work.
+    Return the number of subscriptions and topics found. Safe to repeat.
     """
     return sweep.tick(time.time_ns() // 1_000_000)
