@@ -68,9 +68,10 @@ def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 
 
 def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> datetime | None:
-    """Silence a rule for `length_ms` and return the end of the silence. 0 ends a silence and returns None.
+    """Silence a rule for `length_ms` and return the end of the silence.
 
-    Notifications that are already stored are still sent. Raises RuleRefused if the rule was deleted.
+    A length of 0 ends the silence and returns None. Stored notifications are still sent. Raises RuleRefused if the rule
+    was deleted.
     """
     until = timezone.now() + timedelta(milliseconds=length_ms) if length_ms else None
     with transaction.atomic():

@@ -190,7 +190,7 @@ class Compactions(_Answer):
 
 
 class _Subscription(_Answer):
-    """Fields of every answer about a subscription. Null means not reported yet, or none."""
+    """Fields of every answer about a subscription. Null means unknown or none."""
 
     name: str
     type: str

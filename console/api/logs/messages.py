@@ -154,7 +154,7 @@ def _state(subscription: str, state: MessageState) -> dict[str, Any]:
 
 
 def _text(payload: bytes, *, is_cut: bool) -> str | None:
-    """Return the text without a last character that the cut has split, or None if the payload is not UTF-8."""
+    """Return the payload as text, or None if the payload is not UTF-8. A last character that is cut is left out."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(payload, final=not is_cut)
     except UnicodeDecodeError:
