@@ -21,7 +21,7 @@ Application = Callable[
 def readable_types(inner: Application) -> Application:
     """Wrap `inner` so that it sees no parameter of a Content-Type except `boundary`.
 
-    Django fails on some charsets, and on parameters in a charset that it does not know.
+    Django fails on some charsets.
     """
 
     async def filtered(

@@ -37,8 +37,8 @@ class Caller:
     Raises Problem for wrong credentials, missing rights, a body that is not JSON, or too many requests.
     """
 
-    acts: bool = False  # Needs the role operator
-    payloads: bool = False  # Needs the role reader
+    acts: bool = False
+    payloads: bool = False
 
     def __call__(self, request: HttpRequest) -> Rights:
         names = {} if request.resolver_match is None else request.resolver_match.kwargs
@@ -72,7 +72,7 @@ class _Csrf(CsrfViewMiddleware):
 
 
 def check_may_act(rights: Rights, name: str, kind: str) -> None:
-    """Raise Problem unless the user may request acts of this kind on this topic or namespace."""
+    """Raise Problem unless the user may request acts of this kind on a topic or namespace."""
     if not rights.may_see(name):
         what = "topic" if "://" in name else "namespace"
         raise Problem(404, "NothingToActOn", f"there is no {what} {name}")

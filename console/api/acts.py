@@ -68,7 +68,7 @@ class LoggedActs(BaseModel):
 
     @property
     def asked(self) -> ActsAsked:
-        """The filters in the form that the query expects."""
+        """The filters for the query."""
         return ActsAsked(search=self.q, kind=self.kind, state=self.state, before=self.before)
 
 

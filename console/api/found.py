@@ -1,4 +1,4 @@
-"""Find the namespace, topic, message or subscription that a request names, or raise Problem."""
+"""Find the topic, message or subscription that a request names, or raise Problem."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def require_namespace(full_name: str, scope: Scope) -> None:
 
 
 def found_topic(name: str) -> TopicFacts:
-    """Return a topic by its full name. Raises Problem if the topic does not exist or the name is invalid."""
+    """Return a topic by its full name, or raise Problem."""
     facts = topic_facts(name)
     if facts is None:
         try:
@@ -44,16 +44,16 @@ def found_topic(name: str) -> TopicFacts:
 
 
 def found_head(name: str) -> TopicHead:
-    """Return a topic with its numbers. Raises Problem if the topic does not exist or the name is invalid."""
+    """Return a topic with its numbers, or raise Problem."""
     head = topic_head(name)
     if head is None:
-        found_topic(name)  # Raises the problem that says what is wrong
+        found_topic(name)  # Raises Problem with the reason
         raise Problem(404, "TopicNotFound", f"{name} was just deleted")
     return head
 
 
 def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
-    """Return a topic and the message at a position. Raises Problem if the topic or the message does not exist."""
+    """Return a topic and the message at a position, or raise Problem."""
     head = found_head(topic)
     try:
         return head, find_message(head, read_spot(spot))
@@ -62,10 +62,7 @@ def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
 
 
 def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
-    """Return a partitioned topic and the cursors of a subscription.
-
-    Raises Problem if the topic or the subscription does not exist, or if the topic is not partitioned.
-    """
+    """Return a partitioned topic and the cursors of a subscription, or raise Problem."""
     facts = found_topic(topic)
     rows = (
         cursors_named(facts.id, ends_of(facts.id), name, limit=facts.partitions) if facts.partitions else []
@@ -76,7 +73,7 @@ def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
 
 
 def found_subscription(topic: str, name: str) -> SubscriptionHead:
-    """Return a subscription of an unpartitioned topic or a partition. Raises Problem if it does not exist."""
+    """Return a subscription of an unpartitioned topic or a partition, or raise Problem."""
     head = subscription_head(topic, name)
     if head is not None:
         return head

@@ -29,7 +29,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of the strip. Acked entries are at the bottom, and ready entries at the top."""
+    """One column of the strip."""
 
     x: float
     width: float
@@ -67,7 +67,7 @@ class PartShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of the strip, with its number of entries in each state. `first` and `last` are indexes."""
+    """A part of the strip, with its number of entries in each state."""
 
     first: int
     last: int
@@ -86,8 +86,8 @@ class CursorMap:
     parts: Sequence[Part]
     shares: Sequence[Share]
     ticks: Sequence[Tick]
-    first: int  # Index at the left edge
-    last: int  # Index at the right edge
+    first: int
+    last: int
     acked: int
     in_flight: int
     ready: int

@@ -101,7 +101,7 @@ RULES: Final[tuple[Rule, ...]] = (*CAUSES, *NOTICES, *STANDINGS)
 
 
 def diagnose(snapshot: Snapshot) -> list[Finding]:
-    """Return the findings, the leading cause first. Without a cause, the first finding describes the state."""
+    """Return the findings, the leading cause first."""
     found = [finding for rule in CAUSES if (finding := rule.find(snapshot)) is not None]
     if not found:
         found = [next(finding for rule in STANDINGS if (finding := rule.find(snapshot)) is not None)]

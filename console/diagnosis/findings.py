@@ -50,7 +50,7 @@ class Cure:
 
     text: str
     act: str = ""  # Name of the act's form in console.forms
-    parameters: Mapping[str, str | int] = field(default_factory=dict)  # Values that fill in the form
+    parameters: Mapping[str, str | int] = field(default_factory=dict)
     block: str = ""  # Block of the subscription's page
     topic: str = ""  # Full name of the topic whose page the link opens
     letters: str = ""  # Full name of the dead-letter topic to look at

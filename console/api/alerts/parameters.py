@@ -92,7 +92,7 @@ _UNITS: Final = {"ms": "ms", "bytes": "B"}
 
 
 def checked_rule(rule: AlertRule | None, asked: ChangedRule) -> dict[str, Any]:
-    """Return the rule's columns for `save_rule`. Raises Problem for the first wrong member."""
+    """Return the rule's columns for `save_rule`, or raise Problem for the first wrong member."""
     given = asked.model_dump(exclude_unset=rule is not None)
     measure = Measure(given.get("measure") or (rule.measure if rule else Measure.BACKLOG))
     for member, unit in (("threshold", measure.unit), ("within_ms", "ms"), ("for_ms", "ms")):
