@@ -21,7 +21,7 @@ Application = Callable[
 def readable_types(inner: Application) -> Application:
     """Wrap `inner` so that it sees no parameter of a Content-Type except `boundary`.
 
-    Django fails on some charsets.
+    Django fails on some charsets, and on parameters in an unknown charset.
     """
 
     async def filtered(

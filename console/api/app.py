@@ -75,7 +75,7 @@ def patterns_of(api: NinjaAPI) -> list[URLPattern]:
 
 
 def unknown_address_of(api: NinjaAPI) -> View:
-    """Return the view for addresses without an operation. It checks the caller's rights first."""
+    """Return the view for addresses without an operation. The view checks the caller's rights first."""
 
     def unknown_address(request: HttpRequest) -> HttpResponse:
         try:

@@ -1,4 +1,4 @@
-"""Find the topic, message or subscription that a request names, or raise Problem."""
+"""Find the namespace, topic, message or subscription that a request names, or raise Problem."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ __all__ = ["document_of", "openapi"]
 @require_safe
 @login_not_required
 def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
-    """Return the OpenAPI document. It needs no login, because it contains no secret."""
+    """Return the OpenAPI document. No login is needed, because the document contains no secret."""
     return JsonResponse(document_of(api) | {"servers": [{"url": api_url()}]})
 
 
