@@ -10,5 +10,4 @@ class ConsoleConfig(AppConfig):
     label = "console"
 
     def ready(self) -> None:
-        """Connect the receivers of signals."""
-        from console.people import sessions  # noqa: F401 - importing it connects
+        from console.people import sessions  # noqa: F401 - importing the module connects its signal receivers

@@ -1,4 +1,4 @@
-"""The ASGI handler of the console's pages, and the filter before it."""
+"""The ASGI handler of the console's pages, and a filter for Content-Type."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Application = Callable[
 
 
 def readable_types(inner: Application) -> Application:
-    """Return `inner` behind a filter that removes each parameter of a Content-Type except `boundary`.
+    """Wrap `inner` so that it sees no parameter of a Content-Type except `boundary`.
 
-    Django fails on some charsets, and on parameters in a charset that it does not know.
+    Django fails on some charsets, and on parameters in an unknown charset.
     """
 
     async def filtered(
@@ -45,15 +45,15 @@ def _readable_type(value: bytes) -> bytes:
 
 
 class PagesHandler(ASGIHandler):
-    """Django's handler, except that a request runs to its end even if the server cancels it.
+    """Django's handler, except that a cancelled request runs to its end.
 
-    If a request still runs a second after its browser has left, the server cancels it. Django would then not return the
-    request's connections to the pool, and once the pool has none left, pages would answer 503.
+    The server cancels a request that still runs a second after its browser has left. Django would then not return the
+    request's connections to the pool.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._requests: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references to tasks
+        self._requests: set[asyncio.Task[None]] = set()  # asyncio keeps only weak references to tasks
 
     async def __call__(
         self,
@@ -61,7 +61,6 @@ class PagesHandler(ASGIHandler):
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[Any], Awaitable[None]],
     ) -> None:
-        """Answer a request. If the caller is cancelled, the request still runs to its end."""
         request = asyncio.create_task(super().__call__(scope, receive, send))
         self._requests.add(request)
         request.add_done_callback(self._requests.discard)

@@ -1,8 +1,7 @@
-"""Blocks and pages: every block has its own template, address (`?part=name`) and ETag.
+"""Pages and their blocks.
 
-A page renders its blocks inside its frame. A GET with `part` returns one block, or 304 if the browser has it already.
-With several values of `part`, one answer has all these blocks, except those that the browser has already. The ETag
-leaves out the text of `<time>`, such as "3 s ago", so that it does not change as time passes.
+A GET without `part` renders the page with all its blocks. With `part`, the answer has only the named blocks that the
+browser does not have yet. The ETag of a block leaves out the text of `<time>`, which changes as time passes.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
 STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
-KEYS_PER_STREAM: Final = 200  # a live stream follows at most this many keys, such as topic:5 or sub:9
-TOGETHER_MS = 20  # several changes within this time cause one read
-# If a stream cannot follow all keys of a block, the page also reads the block again after this time.
+KEYS_PER_STREAM: Final = 200
+TOGETHER_MS = 20  # Several changes within this time cause one read
+# If a stream cannot follow all keys of a block, the page also reads the block at this interval.
 UNFOLLOWED_EVERY_S: Final = 10
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
@@ -56,13 +55,13 @@ _READ_TIME = re.compile(r"<time\b[^>]*\bclass=\"ago read\"[^>]*>")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A block before it is rendered: its template and the function that reads its context."""
+    """A block before rendering."""
 
-    name: str  # the value of ?part=
+    name: str  # Value of ?part=
     template: str
-    live: tuple[str, ...]  # the block is read again after events with these keys: "topic:5", "sub:9"
-    context: Callable[[], Mapping[str, Any]]  # called when the block is rendered
-    every_s: int = 0  # the block is also read again after this time; 0 = never
+    live: tuple[str, ...]  # Events with these keys, such as "topic:5", make the page read the block
+    context: Callable[[], Mapping[str, Any]]
+    every_s: int = 0  # The block is also read at this interval; 0 = never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +70,8 @@ class Block:
 
     name: str
     html: SafeString
-    etag: str  # with its quotes
-    address: str  # returns this block alone
+    etag: str  # Includes the quotes
+    address: str  # Address of this block alone
     live: tuple[str, ...]
     every_s: int
 
@@ -127,7 +126,6 @@ def answer(
 
 
 def _followed(sources: Sequence[Source]) -> Sequence[Source]:
-    """Leave out the keys that one stream cannot follow. Sources that lose keys are read at intervals."""
     keys = sorted({key for source in sources for key in source.live})
     if len(keys) <= KEYS_PER_STREAM:
         return sources
@@ -145,12 +143,12 @@ def _followed(sources: Sequence[Source]) -> Sequence[Source]:
 
 
 def _stream(blocks: Iterable[Block]) -> str:
-    """Return the address of the page's live stream. The stream also sends notices, in the language of the page."""
+    """Return the address of the live stream, which also sends notices in the page's language."""
     language = get_language() or _SOURCE_LANGUAGE
     query = [f"key={key}" for key in sorted({key for block in blocks for key in block.live})]
     if language != _SOURCE_LANGUAGE:
         query.append(f"language={language}")
-    return f"{STREAM}?{'&'.join(query)}" if query else STREAM  # keys need no escaping
+    return f"{STREAM}?{'&'.join(query)}" if query else STREAM  # Keys need no escaping
 
 
 def _part(request: HttpRequest, block: Block) -> HttpResponse:
@@ -162,10 +160,6 @@ def _part(request: HttpRequest, block: Block) -> HttpResponse:
 
 
 def _parts(request: HttpRequest, blocks: Sequence[Block]) -> HttpResponse:
-    """Answer with the blocks that the browser does not have.
-
-    Each block is in an element with the id of the element whose content it replaces.
-    """
     known = _etags_in(request)
     changed = [block for block in blocks if block.etag not in known]
     if changed:
@@ -183,7 +177,7 @@ def _etags_in(request: HttpRequest) -> set[str]:
 def page(
     request: HttpRequest, rights: Rights, template: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
-    """Render a whole page, with the menu and notices around its content. One query."""
+    """Render a whole page, with the menu and notices around its content."""
     html = render_to_string(template, {**frame(request), **surroundings(rights), **context}, request)
     response = HttpResponse(visible(html), status=status)
     response["Cache-Control"] = "private, no-store"
@@ -192,7 +186,7 @@ def page(
 
 
 def surroundings(rights: Rights) -> dict[str, Any]:
-    """Return the context of the frame that a logged-in user sees around a page's content. One query."""
+    """Return the context of the menu and the notices around a page's content."""
     state = chrome()
     return {
         "rights": rights,

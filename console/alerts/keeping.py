@@ -1,4 +1,4 @@
-"""Create, change, silence, test and delete alert rules. The act log records each of these."""
+"""Create, change, silence, test and delete alert rules. The act log records each of these changes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from broker.models import Act, AlertFiring, AlertNotification, AlertRule
 
 __all__ = ["RULES_MOST", "RuleRefused", "delete_rule", "save_rule", "silence_rule", "test_rule"]
 
-RULES_MOST: Final = 100  # every check of the alerts evaluates all rules
+RULES_MOST: Final = 100  # Every check of the alerts evaluates all rules
 _LOCK: Final = 0x56454C41_414C
 _TESTS_A_MINUTE: Final = 4
 
 
 class RuleRefused(Exception):
-    """The request was refused and changed nothing; the text says what to do."""
+    """The request was refused and changed nothing. The text says what to do."""
 
 
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
     """Create or change a rule. A change ends the rule's open alerts without a notification.
 
-    Raises RuleRefused if the name is taken, if the rule was deleted, or if a new rule would exceed RULES_MOST.
+    Raises RuleRefused if the name is taken, the rule was deleted, or a new rule would exceed RULES_MOST.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -55,9 +55,9 @@ def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, or
 
 
 def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
-    """Delete a rule and all its notifications, sent or not. Its past alerts stay in the history.
+    """Delete a rule and all its notifications. Its past alerts stay in the history.
 
-    Does nothing if another request has deleted the rule.
+    Does nothing if the rule is already deleted.
     """
     with transaction.atomic():
         if _stored(rule) is None:
@@ -68,10 +68,10 @@ def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 
 
 def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> datetime | None:
-    """Silence a rule for `length_ms`, or end its silence if that is 0. Return the end of the silence, or None.
+    """Silence a rule for `length_ms` and return the end of the silence.
 
-    During the silence, the rule's alerts fire and clear without notifications. Notifications that are already stored
-    are still sent. Raises RuleRefused if the rule was deleted.
+    A length of 0 ends the silence and returns None. Stored notifications are still sent. Raises RuleRefused if the rule
+    was deleted.
     """
     until = timezone.now() + timedelta(milliseconds=length_ms) if length_ms else None
     with transaction.atomic():
@@ -83,7 +83,7 @@ def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> d
 
 
 def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
-    """Store a test notification for each address of a rule: its webhook, its e-mail address or both.
+    """Store a test notification for each address of a rule.
 
     Raises RuleRefused if the rule has no address, was deleted, or was tested four times in the last minute.
     """
@@ -126,12 +126,10 @@ def words_of(rule: AlertRule) -> str:
 
 
 def _stored(rule: AlertRule) -> AlertRule | None:
-    """Return the rule as it is stored, locked until the transaction ends. None if it was deleted."""
     return AlertRule.objects.select_for_update().filter(pk=rule.pk).first()
 
 
 def _locked(rule: AlertRule) -> AlertRule:
-    """Return the rule as `_stored` does, but raise RuleRefused if it was deleted."""
     found = _stored(rule)
     if found is None:
         raise RuleRefused(_("somebody deleted this rule meanwhile: create it again"))
@@ -139,7 +137,7 @@ def _locked(rule: AlertRule) -> AlertRule:
 
 
 def _close(rule_id: int) -> None:
-    """Clear the rule's firing alerts and drop its alerts that have not fired, without a notification."""
+    """End the rule's alerts without a notification."""
     found = AlertFiring.objects.filter(rule_id=rule_id, cleared_ms=None)
     found.filter(fired_ms=None).delete()
     found.update(cleared_ms=int(time.time() * 1000))
@@ -147,7 +145,7 @@ def _close(rule_id: int) -> None:
 
 
 def _log(rule: AlertRule, kind: str, parameters: Mapping[str, Any], *, who: str, origin: str) -> None:
-    """Write a change into the act log, without the address of a webhook, which may contain a secret."""
+    """Log a change without the address of the webhook, which may contain a secret."""
     now = timezone.now()
     Act.objects.create(
         kind=kind,

@@ -1,4 +1,4 @@
-"""Links on the page of a topic or subscription. Each opens the form of a new alert rule with its fields filled in."""
+"""Links that open the form of a new alert rule, filled in for a topic or a subscription."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ _LIMITS: Final = {
     Measure.REDELIVERIES: "5",
     Measure.STORED: "10GB",
 }
-"""The limits that the form begins with."""
 _LONGEST_NAME: Final = 100
 
 

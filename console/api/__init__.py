@@ -1,1 +1,1 @@
-"""`/api/v1`: acts and reads as JSON, for programs. Described by `/api/v1/openapi.json`."""
+"""The JSON API for programs under `/api/v1`."""

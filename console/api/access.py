@@ -1,9 +1,8 @@
-"""Decide whether to accept a request, by its session, its HTTP Basic credentials or its bearer token.
+"""Check the credentials and the rights of a request.
 
-A page of another site can make a browser send a session cookie, or Basic credentials that the browser remembers.
-Such a page can send neither the content type of JSON nor the CSRF token without this site's consent. So a request
-that changes something needs that content type if it has an Authorization header, and the CSRF token if it has a
-session.
+A page of another site can make a browser send a session cookie or remembered Basic credentials. Such a page can send
+neither JSON's content type nor the CSRF token. A change therefore needs JSON's content type if it has an Authorization
+header, and the CSRF token if it has a session.
 """
 
 from __future__ import annotations
@@ -26,25 +25,22 @@ __all__ = ["ACTS", "LOOKS", "SEES_PAYLOADS", "AuthorizedRequest", "check_may_act
 
 
 class AuthorizedRequest(HttpRequest):
-    """A request as an operation gets it. Ninja puts the rights that `Caller` returned into `auth`."""
+    """A request whose `auth` holds the rights that `Caller` returned."""
 
     auth: Rights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Ninja's `auth` of an operation. It returns the caller's rights at the namespace in the address.
+    """The check that ninja runs before an operation. It returns the caller's rights at the namespace in the address.
 
-    Raises Problem with 401 for wrong or missing credentials; 403 for missing rights, a missing CSRF token, a password
-    without the second factor that the user needs, or a change while the console is read-only; 404 for a name that the
-    caller may not see; 415 for a content type that is not JSON; 429 if the caller asks too often.
+    Raises Problem for wrong credentials, missing rights, a body that is not JSON, or too many requests.
     """
 
-    acts: bool = False  # needs the role operator
-    payloads: bool = False  # needs the role reader
+    acts: bool = False
+    payloads: bool = False
 
     def __call__(self, request: HttpRequest) -> Rights:
-        """Check the credentials, the rate, the rights and the body. Return the rights."""
         names = {} if request.resolver_match is None else request.resolver_match.kwargs
         rights = _rights(request).at(place_in(names))
         check_rate(rights.name)
@@ -76,7 +72,7 @@ class _Csrf(CsrfViewMiddleware):
 
 
 def check_may_act(rights: Rights, name: str, kind: str) -> None:
-    """Raise Problem (404 or 403) unless the user may request acts of this kind on this topic or namespace."""
+    """Raise Problem unless the user may request acts of this kind on a topic or namespace."""
     if not rights.may_see(name):
         what = "topic" if "://" in name else "namespace"
         raise Problem(404, "NothingToActOn", f"there is no {what} {name}")
@@ -85,7 +81,7 @@ def check_may_act(rights: Rights, name: str, kind: str) -> None:
 
 
 def _nothing_there(names: Mapping[str, str]) -> Problem:
-    """Return the answer for a name that the user may not see. A name that does not exist gets the same answer."""
+    """Return the same problem for a hidden name as for a missing name."""
     namespace = f"{names['tenant']}/{names['namespace']}"
     if "local_name" not in names:
         return Problem(404, "NamespaceNotFound", f"there is no namespace {namespace}")
@@ -120,5 +116,5 @@ def _is_json(request: HttpRequest) -> bool:
 
 
 def _not_exempt(_: HttpRequest) -> HttpResponse:
-    """Stand in for the view in the CSRF check, because ninja's views are exempt from it. Never called."""
+    """Stand in for the view in the CSRF check, because ninja's views are exempt."""
     return HttpResponse()

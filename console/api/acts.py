@@ -1,8 +1,4 @@
-"""Acts over HTTP.
-
-If the broker has not answered within 2 s, the API answers 202 with the act's address, where the caller can follow the
-act.
-"""
+"""Operations on acts. They answer 202 if no broker has answered within 2 s."""
 
 from __future__ import annotations
 
@@ -48,7 +44,6 @@ router = Router()
 
 
 def _one_of(*known: str) -> AfterValidator:
-    """Return a check that accepts these values and an empty string."""
     names = f"{', '.join(known[:-1])} or {known[-1]}"
 
     def check(text: str) -> str:
@@ -60,7 +55,7 @@ def _one_of(*known: str) -> AfterValidator:
 
 
 class LoggedActs(BaseModel):
-    """Which acts to list."""
+    """Filters for the log of acts."""
 
     q: Annotated[SearchText, Field(description="part of the name of a topic, a subscription or a user")] = ""
     kind: Annotated[SearchText, _one_of(*KINDS), Field(description="only this kind")] = ""
@@ -73,18 +68,18 @@ class LoggedActs(BaseModel):
 
     @property
     def asked(self) -> ActsAsked:
-        """The same filters in the form that the query expects."""
+        """The filters for the query."""
         return ActsAsked(search=self.q, kind=self.kind, state=self.state, before=self.before)
 
 
 class ExportedActs(LoggedActs):
-    """Which acts to export, and how."""
+    """Filters and format of an export."""
 
     form: Annotated[Form, Field(alias="format")] = "ndjson"
 
 
 class NewAct(BaseModel):
-    """An act to plan. Each kind has its own parameters, which `acts.plan` checks."""
+    """An act to plan. `acts.plan` checks the parameters."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -98,12 +93,11 @@ class NewAct(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Describe one alternative for each kind of act."""
         return {"oneOf": [_described(*kind) for kind in acts.described_kinds()]}
 
 
 class Application(BaseModel):
-    """How to apply a plan."""
+    """A request to apply a plan."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -121,7 +115,7 @@ class Application(BaseModel):
 
 
 class Refusal(BaseModel):
-    """Why a plan is refused."""
+    """A request to refuse a plan."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -129,14 +123,13 @@ class Refusal(BaseModel):
 
 
 class Undo(BaseModel):
-    """Why an act is undone."""
+    """A request to undo an act."""
 
     model_config = ConfigDict(extra="forbid")
 
     reason: Annotated[StorableText, Field(description="kept in the log")] = ""
 
 
-# Bodies that may be left out.
 _AS_PLANNED = Application()
 _REFUSED = Refusal()
 _UNDONE = Undo()
@@ -145,7 +138,6 @@ _UNDONE = Undo()
 @read(router, "/acts", response=Acts)
 def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, Any]:
     """List the log of acts, newest first, 50 at a time."""
-    # One query.
     rows, next_before = act_log(asked.asked, request.auth.scope)
     return {"acts": rows, "next_before": next_before}
 
@@ -154,10 +146,9 @@ def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, 
 def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
     """Export the log of acts as NDJSON or CSV, newest first, up to about 256 MiB.
 
-    The last line says why the file ends (stopped_by: end or size). To continue, pass the value of before from that
-    line. 503 while two exports are being sent.
+    The last line says in stopped_by why the file ends. To continue, pass the value of before from the last line. 503
+    means that two exports are already being sent.
     """
-    # One query for 500 acts.
     place = take_place()
     if place is None:
         raise Problem(503, "TooManyExports", TOO_MANY, retriable=True, headers=TRY_AGAIN)
@@ -169,7 +160,7 @@ def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpRe
 def plan_act(request: AuthorizedRequest, response: HttpResponse, asked: NewAct) -> Status[acts.ActView]:
     """Plan an act: show its exact effect and change nothing.
 
-    202: no broker has answered yet; follow Location.
+    202 means that no broker has answered yet. Follow Location.
     """
     try:
         name = acts.full_name(asked.kind, asked.topic)
@@ -192,7 +183,6 @@ def plan_act(request: AuthorizedRequest, response: HttpResponse, asked: NewAct) 
 @read(router, "/acts/{int:act_id}", response=Act, url_name="act")
 def show_act(request: AuthorizedRequest, act_id: int) -> acts.ActView:
     """Show an act as it is now."""
-    # One query.
     return _found(request, act_id)
 
 
@@ -205,12 +195,12 @@ def apply_act(
 ) -> Status[acts.ActView]:
     """Apply a plan.
 
-    202: under way, or no broker has answered yet; follow Location.
+    202 means that the act is under way or that no broker has answered yet. Follow Location.
 
-    403, SecondPersonNeeded: the namespace has the policy second_person, and another user must apply the plan.
+    403 with SecondPersonNeeded means that another user must apply the plan.
 
-    409: the act is not planned, or something else has moved the cursor since the plan, so plan again. Also 409 if the
-    act would do more than was planned: new_plan is then the id of a new act, which has the new preview.
+    409 means that the act is not planned, or that something else has moved the cursor since the plan. If the act would
+    do more than planned, the answer is also 409. Its new_plan is then the id of a new act with a new preview.
     """
     found = _found(request, act_id)
     _check_may_do(request, found)
@@ -260,7 +250,6 @@ def undo_act(
 
 
 def _found(request: AuthorizedRequest, act_id: int) -> acts.ActView:
-    """Return the act. Raises Problem if there is none that the caller may see."""
     try:
         view = acts.get(act_id)
     except acts.ActRefused as refused:
@@ -271,7 +260,6 @@ def _found(request: AuthorizedRequest, act_id: int) -> acts.ActView:
 
 
 def _check_may_do(request: AuthorizedRequest, act: acts.ActView) -> None:
-    """Raise Problem unless the caller may act on every topic and namespace that the act or its plan names."""
     for name in named_by(act.kind, act.topic, act.parameters, act.plan):
         check_may_act(request.auth, name, act.kind)
 
@@ -303,7 +291,6 @@ def _problem(refused: acts.ActRefused) -> Problem:
 
 
 def _described(name: str, summary: str, scope: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Describe the request that plans an act of one kind."""
     needs = ["kind", "topic"]
     if scope == "subscription":
         needs.append("subscription")

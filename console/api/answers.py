@@ -1,7 +1,4 @@
-"""The answers about acts, topics, clients, messages, policies and namespaces, and the answer for an error.
-
-The comments on fields in `console.queries` apply here too.
-"""
+"""Answers about acts, topics, clients, messages, policies and namespaces."""
 
 from __future__ import annotations
 
@@ -53,8 +50,6 @@ _WorstState = Annotated[
 
 
 class _Answer(BaseModel):
-    """An answer made from a dict or a query's row. Values without a field here are left out."""
-
     model_config = ConfigDict(from_attributes=True)
 
 
@@ -167,7 +162,7 @@ class OneTopic(Topic):
 
 
 class CompactionFacts(_Answer):
-    """The compaction of a topic or of one of its partitions. Null: there is no value yet, as before the first run."""
+    """The compaction of a topic or of one partition. Null means that there is no value yet."""
 
     topic: str
     partition: int = Field(description="-1: it is not a partition")
@@ -195,7 +190,7 @@ class Compactions(_Answer):
 
 
 class _Subscription(_Answer):
-    """The fields of every answer about a subscription. Null: not reported yet, or there is none."""
+    """Fields of every answer about a subscription. Null means unknown or none."""
 
     name: str
     type: str
@@ -280,7 +275,7 @@ class Producers(_Answer):
 
 
 class JudgedFinding(_Answer):
-    """The finding of one rule, and the page of the runbook that says what to do."""
+    """The finding of one rule, with its page of the runbook."""
 
     rule: str
     severity: Severity
@@ -297,7 +292,7 @@ class JudgedFinding(_Answer):
 
 
 class Diagnosis(_Answer):
-    """Why a subscription does not drain."""
+    """The reasons why a subscription does not drain."""
 
     topic: str
     subscription: str
@@ -336,7 +331,7 @@ class Stats(_Answer):
     waiting_acts: int
 
 
-# Not a tuple: programs that also read OpenAPI 3.0 do not know how 3.1 describes a tuple.
+# This type is a list because programs for OpenAPI 3.0 cannot read the description of a tuple in 3.1.
 _Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
@@ -380,7 +375,7 @@ class StateOnSubscription(_Answer):
 
 
 class FoundMessage(Message):
-    """A message that matches, and where it is."""
+    """A message that matches, with its topic and its state."""
 
     topic: str = Field(description="the partition, if the topic is partitioned")
     partition: int = Field(description="-1: the topic is not partitioned, or is itself a partition")
@@ -391,7 +386,7 @@ class FoundMessage(Message):
 
 
 class LookedAt(_Answer):
-    """How far a search went."""
+    """The extent of a search."""
 
     entries: int = Field(description="including those left out by key hash")
     stored_entries: int = Field(description="in the logs that were read")
@@ -475,14 +470,14 @@ class Namespace(_Answer):
 
 
 class Namespaces(_Answer):
-    """A page of namespaces, by name."""
+    """A page of namespaces, sorted by name."""
 
     namespaces: list[Namespace]
     next_after: str | None
 
 
 class ProblemDocument(_Answer):
-    """An error, as a problem document of RFC 9457."""
+    """An error as an RFC 9457 problem document."""
 
     type: str
     title: str

@@ -1,4 +1,4 @@
-"""The ninja application behind `/api/v1`: how it reads requests, and how its errors become problem documents."""
+"""The ninja application behind `/api/v1`, with its parser and its error handlers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["api_of", "patterns_of", "read", "unknown_address_of"]
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_SHOWN = 80  # characters of a refused value
+_LONGEST_SHOWN = 80  # Characters of a refused value in an error
 
 View = Callable[..., HttpResponseBase]
 
@@ -40,7 +40,7 @@ def read(router: Router, path: str, **more: Any) -> Callable[[Callable[..., Any]
 
 
 def api_of(*routers: Router) -> NinjaAPI:
-    """Return the application with these operations. `console.api.openapi` serves their description."""
+    """Return the application with the operations of these routers."""
     api = _Api(
         title="Vela",
         version="1",
@@ -67,7 +67,7 @@ def api_of(*routers: Router) -> NinjaAPI:
 
 
 def patterns_of(api: NinjaAPI) -> list[URLPattern]:
-    """Return the addresses of the operations, without ninja's root, which would answer with HTML."""
+    """Return the addresses of the operations without ninja's root, which would answer with HTML."""
     patterns = [pattern for pattern in api.urls[0] if isinstance(pattern, URLPattern)]
     for pattern in patterns:
         pattern.callback = _answered(cast("View", pattern.callback))
@@ -75,13 +75,13 @@ def patterns_of(api: NinjaAPI) -> list[URLPattern]:
 
 
 def unknown_address_of(api: NinjaAPI) -> View:
-    """Return the view for every address without an operation. It checks the caller's rights as operations do."""
+    """Return the view for addresses without an operation. The view checks the caller's rights first."""
 
     def unknown_address(request: HttpRequest) -> HttpResponse:
         try:
             LOOKS(request)
         except Exception as error:
-            return api.on_exception(request, error)  # raises the error again if no handler fits
+            return api.on_exception(request, error)  # Raises the error again if no handler fits
         return no_such_address(request)
 
     return csrf_exempt(login_not_required(unknown_address))
@@ -89,17 +89,16 @@ def unknown_address_of(api: NinjaAPI) -> View:
 
 class _Api(NinjaAPI):
     def get_content_type(self) -> str:
-        """Return the type without a charset, because JSON is UTF-8."""
+        """Leave out the charset, because JSON is UTF-8."""
         return "application/json"
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
-        """Name operations after their functions, without the module."""
         return operation.view_func.__name__
 
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Keep the refused value, which ninja leaves out, so that the answer can show it."""
+        """Keep the refused value, which ninja leaves out."""
         return ValidationError(
             [
                 {
@@ -115,7 +114,7 @@ class _Api(NinjaAPI):
 
 class _Parser(Parser):
     def parse_body(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the body as an object. Any exception becomes ninja's HttpError."""
+        """Return the body as an object. Ninja turns any exception into HttpError."""
         body = json.loads(request.body)
         if not isinstance(body, dict):
             raise ValueError("it is not an object")
@@ -124,7 +123,7 @@ class _Parser(Parser):
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Return the values of a query string. An empty value counts as left out."""
+        """Treat an empty value as left out."""
         lists = {
             name: [value for value in data.getlist(name) if value] for name in list_fields if name in data
         }
@@ -153,13 +152,12 @@ def _in_words(error: dict[str, Any]) -> str:
 
 
 def _members(body: type[BaseModel]) -> str:
-    """Return the members of the objects that an operation takes as its body."""
     objects = (field.annotation for field in body.model_fields.values())
     return ", ".join(name for each in objects for name in getattr(each, "model_fields", ()))
 
 
 def _not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
-    """Answer a body that the parser refused. Ninja raises HttpError for nothing else here."""
+    """Answer a body that the parser refused. Ninja raises HttpError for nothing else."""
     return Problem(400, "NotJson", f"the body is not a JSON object: {error.__cause__}").response()
 
 
@@ -173,7 +171,7 @@ def _database_failed(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _answered(view: View) -> View:
-    """Let requests without a session reach the view, where `access` checks them. Answer 405 as a problem document."""
+    """Leave the login check to `Caller`, and answer 405 as a problem document."""
 
     def answered(request: HttpRequest, **names: Any) -> HttpResponseBase:
         answer = view(request, **names)

@@ -1,10 +1,8 @@
-"""HTTP Basic: name and password with every request.
+"""HTTP Basic authentication.
 
-Checking a password takes half a second of CPU time, on purpose. A program that asks once a second would keep half a
-processor busy. So after a correct password this process remembers, for a minute, a keyed digest of the password and
-the stored hash. A changed password or a deactivated user is still noticed at once.
-
-A user who has or needs a second factor is refused, because HTTP Basic carries only a password.
+Checking a password takes half a second of CPU time, which is too much for every request. After a correct password, this
+process therefore remembers a keyed digest of the password and the stored hash for a minute. A changed password or a
+deactivated user still takes effect at once.
 """
 
 from __future__ import annotations
@@ -32,17 +30,17 @@ _NEEDS_MORE: Final = (
     "this user needs a second factor, which HTTP Basic cannot carry: use another user without one for programs, or"
     " log in on a page and send the session's cookie"
 )
-_LONGEST_NAME: Final = 150  # as in Django's table of users
+_LONGEST_NAME: Final = 150  # Limit of Django's user names
 
-_key: Final = secrets.token_bytes(32)  # this process's own
-_remembered: Final[dict[object, tuple[bytes, float]]] = {}  # by user key: digest, until (monotonic seconds)
+_key: Final = secrets.token_bytes(32)
+# Maps a user's key to the digest and to the monotonic second when the digest expires.
+_remembered: Final[dict[object, tuple[bytes, float]]] = {}
 
 
 def user_by_password(request: HttpRequest, header: str) -> AbstractBaseUser:
     """Return the user that an Authorization header names.
 
-    Raises Problem with 401 if the header is malformed or the login fails, and with 403 if the user has or needs a
-    second factor.
+    Raises Problem with 401 if the login fails, and with 403 if the user has or needs a second factor.
     """
     name, password = _credentials(header)
     people = get_user_model()

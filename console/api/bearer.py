@@ -1,4 +1,4 @@
-"""Bearer tokens: superusers and admins of tenants manage Vela with the tokens that they use at the broker."""
+"""Authentication with the bearer tokens of the broker."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SCHEME: Final = "bearer "
 
 
 def rights_by_token(header: str) -> Rights:
-    """Return the rights of a token's role. At most two queries. Raises Problem (401) for a token that is not accepted.
+    """Return the rights of a token's role. Raises Problem for a token that is not accepted.
 
-    A superuser is an admin of everything, and a tenant's admin is an admin of its namespaces. Other roles have no
-    rights here: their permissions to produce and consume apply at the broker only.
+    A superuser is an admin of everything, and a tenant's admin is an admin of its namespaces. Permissions to produce
+    and consume count at the broker only.
     """
     settings = broker_settings()
     try:

@@ -1,4 +1,4 @@
-"""Find the namespace, topic, message or subscription that a request names, or raise a problem that says why not."""
+"""Find the namespace, topic, message or subscription that a request names, or raise Problem."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def require_namespace(full_name: str, scope: Scope) -> None:
-    """Raise Problem if there is no such namespace, or if the user may not see it. One query."""
+    """Raise Problem if the namespace does not exist or the user may not see it."""
     tenant, _, name = full_name.partition("/")
     found = namespace(tenant, name)
     if found is None or (scope.namespace_ids is not None and found.id not in scope.namespace_ids):
@@ -32,7 +32,7 @@ def require_namespace(full_name: str, scope: Scope) -> None:
 
 
 def found_topic(name: str) -> TopicFacts:
-    """Return a topic by its full name. One query. Raises Problem if no topic has, or can have, this name."""
+    """Return a topic by its full name, or raise Problem."""
     facts = topic_facts(name)
     if facts is None:
         try:
@@ -44,16 +44,16 @@ def found_topic(name: str) -> TopicFacts:
 
 
 def found_head(name: str) -> TopicHead:
-    """Return a topic with its numbers. One query. Raises Problem as `found_topic` does."""
+    """Return a topic with its numbers, or raise Problem."""
     head = topic_head(name)
     if head is None:
-        found_topic(name)  # raises the problem that says what is wrong
+        found_topic(name)  # Raises Problem with the reason
         raise Problem(404, "TopicNotFound", f"{name} was just deleted")
     return head
 
 
 def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
-    """Return a topic and the message at a position. Four queries. Raises Problem if there is none."""
+    """Return a topic and the message at a position, or raise Problem."""
     head = found_head(topic)
     try:
         return head, find_message(head, read_spot(spot))
@@ -62,10 +62,7 @@ def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
 
 
 def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
-    """Return a partitioned topic and the cursors of a subscription. Four queries.
-
-    Raises Problem if the topic or the subscription does not exist, or if the topic is not partitioned.
-    """
+    """Return a partitioned topic and the cursors of a subscription, or raise Problem."""
     facts = found_topic(topic)
     rows = (
         cursors_named(facts.id, ends_of(facts.id), name, limit=facts.partitions) if facts.partitions else []
@@ -76,7 +73,7 @@ def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
 
 
 def found_subscription(topic: str, name: str) -> SubscriptionHead:
-    """Return a subscription of an unpartitioned topic or a partition. One query. Raises Problem if it is missing."""
+    """Return a subscription of an unpartitioned topic or a partition, or raise Problem."""
     head = subscription_head(topic, name)
     if head is not None:
         return head

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of `/api/v1`. Ninja makes it from the operations."""
+"""The OpenAPI 3.1 description of `/api/v1`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["document_of", "openapi"]
 @require_safe
 @login_not_required
 def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
-    """Return the description. It needs no login, because it contains no secret."""
+    """Return the OpenAPI document. No login is needed, because the document contains no secret."""
     return JsonResponse(document_of(api) | {"servers": [{"url": api_url()}]})
 
 
 @cache
 def document_of(api: NinjaAPI) -> dict[str, Any]:
-    """Return the OpenAPI document. An operation's summary and description come from its docstring.
+    """Return ninja's OpenAPI document, extended by authentication and the problem document.
 
-    Adds two parts that ninja leaves out: how to log in, and the problem document that every operation may answer with.
+    An operation's summary and description come from its docstring.
     """
     document: dict[str, Any] = dict(api.get_openapi_schema(path_prefix=""))
     for operations in document["paths"].values():

@@ -1,4 +1,4 @@
-"""Tokens that say where the next page of a list begins. A caller sends one back as `after`, unchanged."""
+"""Tokens that say where the next page of a list begins."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def next_token(*key: str | float) -> str:
 def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
     """Return the values in a token, or `first` if the token is empty.
 
-    `first` is the key that stands for the first page. Raises Problem (400) if the token cannot be read, its values have
-    other types than those of `first`, or a text cannot be stored: such a token is not from this list.
+    `first` is the key of the first page. Raises Problem if the token is unreadable, or if its values cannot be stored
+    or have other types than `first`.
     """
     if not token:
         return first

@@ -1,4 +1,4 @@
-"""The parameters of operations: names in the path, values in the query string, and checks that operations share."""
+"""Parameters and checks that operations share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ StorableText = Annotated[str, BeforeValidator(_storable)]
 
 
 class TopicPath(BaseModel):
-    """The four names of a topic in an address."""
+    """The parts of a topic's name in an address."""
 
     domain: Literal["persistent", "non-persistent"]
     tenant: str
@@ -46,12 +46,12 @@ class TopicPath(BaseModel):
 
     @property
     def full_name(self) -> str:
-        """The full name, domain://tenant/namespace/local."""
+        """The topic's full name."""
         return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local_name}"
 
 
 class Page(BaseModel):
-    """Which part of a list to answer with."""
+    """The part of a list to return."""
 
     limit: Annotated[int, Between(1, MOST_ROWS), Field(description="rows of a page")] = PAGE_ROWS
     after: Annotated[str, Field(description="the next_after of the previous page")] = ""

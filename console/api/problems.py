@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents with Vela's `code` and `retriable`."""
+"""Errors as RFC 9457 problem documents."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ class Problem(Exception):
 
 
 def no_such_address(request: HttpRequest) -> JsonResponse:
-    """Answer a request whose address belongs to no operation, or has an id or a name that cannot exist."""
+    """Answer a request for an address that does not exist."""
     return Problem(
         404, "NotFound", f"there is no {request.path}; openapi.json lists the addresses"
     ).response()
 
 
 def is_database_away(error: BaseException | None) -> bool:
-    """Return whether the database did not answer, or failed for a reason that may pass, such as a deadlock.
+    """Return whether the database was away, or failed for a reason that may pass, such as a deadlock.
 
-    False for a statement that is wrong, or that was cancelled because it took too long.
+    The result is False for a statement that was cancelled because it took too long.
     """
     return isinstance(error, _AWAY) and not isinstance(error.__cause__ or error, psycopg.errors.QueryCanceled)
 
 
 def database_problem(error: BaseException | None) -> Problem:
-    """Return the answer to an error of the database: 503 if the same request may succeed later, else 500."""
+    """Return a 503 problem if the same request may succeed later, else a 500 problem."""
     if is_database_away(error):
         return Problem(503, "PersistenceError", "the database did not answer; try again", retriable=True)
     return Problem(500, "InternalError", "the server failed; the console's log has the reason")

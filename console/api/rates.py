@@ -1,4 +1,4 @@
-"""How often one user may call `/api/v1`."""
+"""The limit on each user's requests to `/api/v1`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from console.api.problems import Problem
 
 __all__ = ["check_rate"]
 
-_counting = threading.Lock()  # views run in several threads
+_counting = threading.Lock()  # Views run in several threads
 
 
 def check_rate(user: str) -> None:
-    """Count a request. Raises Problem with 429 if the user sends more than VELA_HTTP_REQUEST_RATE_PER_ROLE allows."""
+    """Count a request. Raises Problem if the user exceeds VELA_HTTP_REQUEST_RATE_PER_ROLE."""
     with _counting:
         try:
             _rates().check_role(user)

@@ -1,4 +1,4 @@
-"""The addresses of `/api/v1`. Names in them are escaped as in the addresses of pages."""
+"""The addresses of `/api/v1`."""
 
 from __future__ import annotations
 

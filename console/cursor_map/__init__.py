@@ -1,1 +1,1 @@
-"""The cursor map: how far a subscription has come in its topic, as a strip and as a table of its parts."""
+"""The cursor map, which shows how far a subscription has come in its topic."""

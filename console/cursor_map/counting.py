@@ -1,4 +1,4 @@
-"""Count entries for the cursor map: those in flight at each consumer, and those in each part of the strip."""
+"""Count the entries in flight at each consumer and in each part of the cursor map."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 
 __all__ = ["COLOURS", "Flight", "Run", "Share", "counts", "shares_of", "unacked"]
 
-COLOURS: Final = 6  # consumers with a colour of their own: those with the most entries in flight
+COLOURS: Final = 6  # Consumers that get a colour of their own
 
-Run = tuple[int, int]  # neighbouring entries: the indexes of the first and the last one, both included
+Run = tuple[int, int]  # Indexes of the first and the last of neighbouring entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +25,10 @@ class Flight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The entries in flight at one consumer or, with colour 0, at all consumers without a colour of their own."""
+    """The entries in flight at one consumer. Colour 0 stands for all consumers without a colour of their own."""
 
     consumer: str
-    colour: int  # 1 to 6, or 0
+    colour: int
     runs: Sequence[Run]
     entries: int
 
@@ -50,7 +50,7 @@ def unacked(flights: Iterable[Flight], acked: Sequence[Run]) -> Iterator[Flight]
 
 
 def shares_of(flights: Sequence[Flight]) -> list[Share]:
-    """Group deliveries by their consumers' names, the largest groups first and the group with colour 0 last.
+    """Group deliveries by consumer name, largest group first. The group with colour 0 comes last.
 
     The deliveries of a group keep their order.
     """

@@ -1,4 +1,4 @@
-"""The parts of a cursor map with their positions in the log, for links and for the table."""
+"""The parts of a cursor map with their positions in the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PlacedPart:
 
 
 def placed_parts(drawn: CursorMap | None, log: Log) -> list[PlacedPart]:
-    """Return the parts of a cursor map that was drawn from this log."""
+    """Return the parts of a cursor map with their positions in its log."""
     parts = () if drawn is None else drawn.parts
     return [
         PlacedPart(part=part, begin=_text(begin), end=_text(end))

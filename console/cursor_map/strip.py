@@ -1,4 +1,4 @@
-"""The cursor map: a strip, drawn on the server, that shows how far a subscription has come in its topic."""
+"""The strip of the cursor map, drawn on the server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["HEIGHT", "WIDTH", "Bar", "Column", "CursorMap", "Part", "PartShare",
 WIDTH: Final = 1000
 HEIGHT: Final = 56
 COLUMNS: Final = 200
-PARTS: Final = 20  # parts that a user can click, each wide enough to hit
+PARTS: Final = 20  # Parts that a user can click
 BEFORE_SHARE: Final = 0.06
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """The entries of one `Share`, inside a column."""
+    """The entries of one `Share` in a column."""
 
     colour: int
     y: float
@@ -29,7 +29,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of the strip. From the bottom: acked, in flight, ready. Sizes are in drawing units."""
+    """One column of the strip."""
 
     x: float
     width: float
@@ -39,7 +39,7 @@ class Column:
 
     @property
     def acked_y(self) -> float:
-        """Top of the acked part."""
+        """The top of the acked part."""
         return round(HEIGHT - self.acked, 2)
 
 
@@ -52,13 +52,13 @@ class Tick:
 
     @property
     def percent(self) -> float:
-        """Return the position as a percentage of the strip's width."""
+        """The position as a percentage of the strip's width."""
         return round(self.x / WIDTH * 100, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartShare:
-    """How many entries of a part are in flight at a consumer. An empty name: the consumers without a colour."""
+    """The entries of a part in flight at one consumer. An empty name stands for consumers without a colour."""
 
     consumer: str
     colour: int
@@ -67,7 +67,7 @@ class PartShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of the strip, with its number of entries in each state. `first` and `last` are indexes."""
+    """A part of the strip, with its number of entries in each state."""
 
     first: int
     last: int
@@ -80,15 +80,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorMap:
-    """The strip from shortly before mark-delete, or from the beginning if all is acked, to the end of the log."""
+    """The strip with its parts, ticks and totals."""
 
     columns: Sequence[Column]
     parts: Sequence[Part]
     shares: Sequence[Share]
     ticks: Sequence[Tick]
-    first: int  # index at the left edge
-    last: int  # index at the right edge
-    acked: int  # entries in the strip, by state
+    first: int
+    last: int
+    acked: int
     in_flight: int
     ready: int
 
@@ -102,10 +102,10 @@ def cursor_map(
     acked: Sequence[Run],
     in_flight: Sequence[Flight],
 ) -> CursorMap | None:
-    """Draw the log from shortly before `mark_delete` to its end, or all of it if everything is acked.
+    """Draw the log from shortly before `mark_delete` to its end, or the whole log if everything is acked.
 
-    Return None if the log is empty. `begin` is its first stored index, and `end` the index after its last entry.
-    Everything up to `mark_delete` is acked, and `acked` has the acked runs beyond it. Runs and deliveries are sorted.
+    Returns None for an empty log. `end` is the index after the last entry. `acked` has the acked runs beyond
+    `mark_delete`. Runs and deliveries must be sorted.
     """
     if end <= begin:
         return None
@@ -140,7 +140,7 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
     """Yield the part between each pair of neighbouring edges.
 
-    Overlapping deliveries count an entry twice, so the number in flight is limited to the part's unacked entries.
+    Overlapping deliveries count an entry twice, so the number in flight is limited to the unacked entries.
     """
     acked_counts = counts(acked, edges)
     share_counts = [counts(share.runs, edges) for share in shares]

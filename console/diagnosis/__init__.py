@@ -1,1 +1,1 @@
-"""Why a subscription does not drain: pure rules over one snapshot. They do no I/O and read no clock."""
+"""Pure rules that say why a subscription does not drain."""

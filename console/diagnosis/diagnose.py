@@ -1,7 +1,6 @@
 """All rules, and the diagnosis that they make together.
 
-In `CAUSES`, a cause comes before its effects: without a broker there are no consumers, and without consumers no client
-asks for messages. So the first cause that matches leads, and the others follow as further findings.
+In `CAUSES`, a cause comes before its effects. The first cause that matches is therefore the leading cause.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ NOTICES: Final[tuple[Rule, ...]] = (
     long_transaction.RULE,
     timers_silent.RULE,
 )
-# These rules are tried only if no cause matches. The first rule that matches gives the answer.
+# If no cause matches, the first matching rule describes the state.
 STANDINGS: Final[tuple[Rule, ...]] = (
     caught_up.RULE,
     unreported.RULE,
@@ -102,7 +101,7 @@ RULES: Final[tuple[Rule, ...]] = (*CAUSES, *NOTICES, *STANDINGS)
 
 
 def diagnose(snapshot: Snapshot) -> list[Finding]:
-    """Return the findings, the leading cause first. Without a cause, the first finding describes the state."""
+    """Return the findings, the leading cause first."""
     found = [finding for rule in CAUSES if (finding := rule.find(snapshot)) is not None]
     if not found:
         found = [next(finding for rule in STANDINGS if (finding := rule.find(snapshot)) is not None)]

@@ -1,4 +1,4 @@
-"""The findings of a diagnosis: each is one sentence with its evidence and its cures."""
+"""The findings of a diagnosis."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Cure", "Evidence", "Finding", "Rule", "Severity", "Unit", "fact"]
 
 
 class Severity(StrEnum):
-    """How badly a problem affects the backlog."""
+    """The effect of a problem on the backlog."""
 
-    STOPPED = "stopped"  # nothing drains
-    SLOW = "slow"  # the backlog drains too slowly, or a part of it is blocked
-    NOTICE = "notice"  # it does not slow the drain, but needs attention
+    STOPPED = "stopped"  # Nothing drains
+    SLOW = "slow"  # The backlog drains too slowly, or a part of it is blocked
+    NOTICE = "notice"  # The problem does not slow the drain, but needs attention
     FINE = "fine"
 
 
@@ -46,22 +46,19 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cure:
-    """One way to solve the problem, with a link to an act's form, to another page or to a block of the same page.
-
-    A cure that has only `text` has no link.
-    """
+    """One way to solve the problem. A cure that has only `text` has no link."""
 
     text: str
-    act: str = ""  # the name of its form in console.forms
-    parameters: Mapping[str, str | int] = field(default_factory=dict)  # values to fill the form in with
-    block: str = ""  # a block of the subscription's page
-    topic: str = ""  # the full name of the topic whose page the link opens
-    letters: str = ""  # the full name of a dead-letter topic to look at
+    act: str = ""  # Name of the act's form in console.forms
+    parameters: Mapping[str, str | int] = field(default_factory=dict)
+    block: str = ""  # Block of the subscription's page
+    topic: str = ""  # Full name of the topic whose page the link opens
+    letters: str = ""  # Full name of the dead-letter topic to look at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one rule found: a sentence, the evidence for it, and its cures."""
+    """The result of a rule that matches."""
 
     rule: str
     severity: Severity
@@ -72,10 +69,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A pure function of a snapshot.
+    """A rule of the diagnosis. `find` is a pure function of a snapshot.
 
-    `window_s` is usually how long the symptom must last before it is reported; 0 = at once. If a rule's window measures
-    something else, the rule's module says what.
+    `window_s` is usually how long a symptom must last before the rule reports it.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Compare the consumers of one subscription, and find values that are far from the median."""
+"""Compare the consumers of one subscription to find outliers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from console.words.numerals import count, rate, span
 
 __all__ = ["outliers"]
 
-_LEAST_CONSUMERS: Final = 3  # with two, neither can be called the outlier
-_TIMES: Final = 4.0  # the factor between the median and a value that is far from it
+_LEAST_CONSUMERS: Final = 3  # Two consumers do not show which of them is the outlier
+_TIMES: Final = 4.0  # Factor between the median and an outlier
 _LEAST_MESSAGES: Final = 10.0
 _LEAST_AGE_S: Final = 5.0
 _LEAST_PER_S: Final = 1.0
 
 
 class Compared(Protocol):
-    """A consumer, as `console.queries.clients` reads it."""
+    """The numbers of a consumer."""
 
     @property
     def key(self) -> int: ...
@@ -40,8 +40,8 @@ class Compared(Protocol):
 def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
     """Find the values of one subscription's consumers that are far from the median.
 
-    For each such value, return the median as text, by the consumer's key and the value's column. The result is empty if
-    the subscription is neither Shared nor Key_Shared, or has fewer than three consumers.
+    The result maps the consumer's key and the value's column to the median as text. It is empty if the subscription is
+    neither Shared nor Key_Shared, or has fewer than three consumers.
     """
     if len(consumers) < _LEAST_CONSUMERS or any(each.subscription_type not in SHARED for each in consumers):
         return {}

@@ -1,4 +1,4 @@
-"""The answers of the operations on alerts."""
+"""Answers of the operations on alerts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["AlertSeverity", "Alerts", "Rule", "Rules"]
 AlertSeverity = Annotated[
     Severity, WithJsonSchema({"type": "string", "enum": [each.value for each in Severity]})
 ]
-"""The schema is inline, because OpenAPI already has a component named Severity: the severity of findings."""
+"""The schema is inline, because OpenAPI already has a component named Severity for findings."""
 
 
 class _Answer(BaseModel):
@@ -22,7 +22,7 @@ class _Answer(BaseModel):
 
 
 class Rule(_Answer):
-    """An alert rule as it is now. The address of its webhook is never shown, because it may contain a secret."""
+    """An alert rule. The address of its webhook is left out, because it may contain a secret."""
 
     id: int
     name: str
@@ -54,13 +54,13 @@ class Rule(_Answer):
 
 
 class Rules(_Answer):
-    """Rules, in the order of their names."""
+    """Alert rules, sorted by name."""
 
     rules: list[Rule]
 
 
 class Alert(_Answer):
-    """An alert about a subscription, a topic (subscription_name is empty), or the broker (both names are empty)."""
+    """An alert about a subscription, a topic or the broker. Names that do not apply are empty."""
 
     id: int
     rule_id: int | None = Field(description="null: the rule was deleted")

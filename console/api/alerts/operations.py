@@ -1,4 +1,4 @@
-"""Alert rules, alerts that fire now, and alerts that have cleared."""
+"""Operations on alert rules and alerts."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ router = Router()
 @read(router, _RULES, response=Rules)
 @decorate_view(with_etag)
 def alert_rules(request: AuthorizedRequest) -> dict[str, Any]:
-    """List the alert rules by name, each with the number of its firing alerts and its latest notification."""
-    # One query.
+    """List the alert rules by name."""
     return {"rules": [row for row in queries.alert_rules() if request.auth.may_see(row.namespaces)]}
 
 
@@ -47,10 +46,7 @@ def alert_rules(request: AuthorizedRequest) -> dict[str, Any]:
 def create_alert_rule(
     request: AuthorizedRequest, response: HttpResponse, asked: Body[NewRule]
 ) -> Status[RuleRow]:
-    """Create an alert rule.
-
-    A threshold without a unit is in the unit of the measure: messages, ms, bytes or per second.
-    """
+    """Create an alert rule."""
     values = checked_rule(None, asked)
     _check(request, values["namespaces"])
     with _refusals():
@@ -62,7 +58,6 @@ def create_alert_rule(
 @read(router, _RULE, response=Rule, url_name="show_alert_rule")
 def show_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
     """Show an alert rule as it is now."""
-    # One query.
     row = queries.alert_rule(rule_id) if rule_id <= _MOST_ID else None
     if row is None or not request.auth.may_see(row.namespaces):
         raise _no_rule(rule_id)
@@ -73,7 +68,7 @@ def show_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[ChangedRule]) -> RuleRow:
     """Change an alert rule.
 
-    Members that you leave out do not change. Alerts that the old rule fired end without a notification.
+    Members that you leave out stay as they are. The old rule's alerts end without a notification.
     """
     rule = _changeable(request, rule_id)
     values = checked_rule(rule, asked)
@@ -85,9 +80,9 @@ def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Chan
 
 @router.delete(_RULE, auth=ACTS, response=Rule)
 def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
-    """Delete an alert rule, and answer with the deleted rule.
+    """Delete an alert rule and return it.
 
-    Its history stays. Notifications that were not sent yet are deleted with the rule.
+    Its past alerts stay in the history. Its unsent notifications are deleted.
     """
     rule = _changeable(request, rule_id)
     was = _shown(rule_id)
@@ -99,8 +94,8 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
     """Silence an alert rule for a while.
 
-    Its alerts still fire and clear. When the silence ends, the rule notifies of alerts that fired during it and still
-    fire, and of older alerts that cleared in its last 24 hours.
+    Its alerts still fire and clear. After the silence, the rule reports alerts that fired during the silence and still
+    fire. It also reports older alerts that cleared in the last 24 hours of the silence.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)
@@ -111,7 +106,7 @@ def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Sil
 
 @router.post(f"{_RULE}/test", auth=ACTS, response=Rule)
 def test_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
-    """Send a notification that says that it is a test."""
+    """Send a test notification."""
     rule = _changeable(request, rule_id)
     with _refusals():
         keeping.test_rule(rule, who=request.auth.name, origin=api_origin_of(request))
@@ -121,8 +116,7 @@ def test_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 @read(router, "/alerts/firing", response=Alerts)
 @decorate_view(with_etag)
 def firing_alerts(request: AuthorizedRequest, asked: Query[Page]) -> dict[str, Any]:
-    """List the alerts that fire now, the newest first."""
-    # One query.
+    """List the alerts that fire now, newest first."""
     (before,) = read_token(asked.after, _MOST_ID)
     rows = queries.firing_alerts(request.auth.scope, before=_number(before), limit=asked.limit)
     return _page(rows, asked.limit, lambda row: (row.id,))
@@ -131,8 +125,7 @@ def firing_alerts(request: AuthorizedRequest, asked: Query[Page]) -> dict[str, A
 @read(router, "/alerts/history", response=Alerts)
 @decorate_view(with_etag)
 def alert_history(request: AuthorizedRequest, asked: Query[Page]) -> dict[str, Any]:
-    """List the alerts that cleared in the last 30 days, the latest first."""
-    # One query.
+    """List the alerts that cleared in the last 30 days, latest first."""
     cleared_ms, alert_id = read_token(asked.after, _MOST_ID, _MOST_ID)
     before = (_number(cleared_ms), _number(alert_id))
     rows = queries.cleared_alerts(request.auth.scope, before=before, limit=asked.limit)
@@ -145,12 +138,11 @@ def _page(rows: list[FiringRow], limit: int, key: Callable[[FiringRow], tuple[in
 
 
 def _number(value: int) -> int:
-    """Limit a number from a page token to the ids and times that PostgreSQL can store."""
+    """Limit a page token's number to what PostgreSQL can store."""
     return max(0, min(value, _MOST_ID))
 
 
 def _changeable(request: AuthorizedRequest, rule_id: int) -> AlertRule:
-    """Return the rule. Raises Problem if it does not exist, or if the caller may not see or change it."""
     rule = AlertRule.objects.filter(pk=rule_id).first() if rule_id <= _MOST_ID else None
     if rule is None or not request.auth.may_see(rule.namespaces):
         raise _no_rule(rule_id)
@@ -165,7 +157,7 @@ def _check(request: AuthorizedRequest, namespaces: str) -> None:
 
 def _shown(rule_id: int) -> RuleRow:
     row = queries.alert_rule(rule_id)
-    if row is None:  # another request has just deleted it
+    if row is None:  # Another request has just deleted the rule
         raise _no_rule(rule_id)
     return row
 

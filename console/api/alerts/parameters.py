@@ -1,4 +1,4 @@
-"""The parameters of operations on alert rules. The form of the console's page checks the values of a rule."""
+"""Parameters of the operations on alert rules. `RuleForm` checks their values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def _quantity(value: object) -> object:
 _Quantity = Annotated[
     StorableText, BeforeValidator(_quantity), WithJsonSchema({"type": ["integer", "string", "null"]})
 ]
-"""A number, or text as people write it. null counts as an empty string."""
 
 _Threshold = Annotated[
     _Quantity,
@@ -50,7 +49,7 @@ _Namespaces = Annotated[StorableText, Field(description="*, tenant/* or tenant/n
 
 
 class ChangedRule(BaseModel):
-    """What to change in a rule. Members that are left out do not change."""
+    """Changes to a rule. Members that are left out stay as they are."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -79,7 +78,7 @@ class NewRule(ChangedRule):
 
 
 class Silence(BaseModel):
-    """How long a rule sends no notifications."""
+    """A request to silence a rule."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -93,7 +92,7 @@ _UNITS: Final = {"ms": "ms", "bytes": "B"}
 
 
 def checked_rule(rule: AlertRule | None, asked: ChangedRule) -> dict[str, Any]:
-    """Return the columns of the rule, for `save_rule`. Raises Problem (422) that names the first wrong member."""
+    """Return the rule's columns for `save_rule`, or raise Problem for the first wrong member."""
     given = asked.model_dump(exclude_unset=rule is not None)
     measure = Measure(given.get("measure") or (rule.measure if rule else Measure.BACKLOG))
     for member, unit in (("threshold", measure.unit), ("within_ms", "ms"), ("for_ms", "ms")):
@@ -110,7 +109,7 @@ def checked_rule(rule: AlertRule | None, asked: ChangedRule) -> dict[str, Any]:
 
 
 def silence_ms(asked: Silence) -> int:
-    """Return the length of the silence in ms; 0 ends it. Raises Problem (422) for a wrong length or one over a year."""
+    """Return the length of the silence in ms. Raises Problem for an unreadable length or one over a year."""
     text = f"{asked.for_ms}ms" if asked.for_ms.isdecimal() else asked.for_ms
     try:
         length_ms = read_length_ms(text)

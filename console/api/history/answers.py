@@ -1,4 +1,4 @@
-"""The answers of the history operations."""
+"""Answers of the history operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["History"]
 
 
 class HistoryStep(BaseModel):
-    """What happened in one step of the history. Null: unknown."""
+    """One step of the history. Null means unknown."""
 
     model_config = ConfigDict(from_attributes=True)
 

@@ -1,4 +1,4 @@
-"""The history of topics, of subscriptions and of everything, in steps for charts."""
+"""Operations that return history in steps for charts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ router = Router()
 
 
 class Asked(BaseModel):
-    """Which window to show."""
+    """The window to show."""
 
     window: Annotated[Literal["1h", "6h", "24h", "30d"], Field(alias="range", description="up to now")] = "1h"
 
@@ -42,7 +42,6 @@ def history(request: AuthorizedRequest, asked: Query[Asked]) -> dict[str, Any]:
 
     The backlog is the sum over all subscriptions.
     """
-    # Three queries.
     if not request.auth.scope.is_everything:
         raise Problem(
             403, "AuthorizationError", f"this requires a role of {EVERYTHING}: ask for the history of a topic"
@@ -54,7 +53,6 @@ def history(request: AuthorizedRequest, asked: Query[Asked]) -> dict[str, Any]:
 @decorate_view(with_etag)
 def topic_history(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Asked]) -> dict[str, Any]:
     """Show the rates, the backlog and the size of a topic over time, summed over partitions."""
-    # Five queries.
     facts = found_topic(topic.full_name)
     rows = topic_rows([facts.id])
     now = (
@@ -78,7 +76,6 @@ def subscription_history(
 
     The numbers are summed over partitions. If more than 100 partitions have the subscription, ask for one partition.
     """
-    # At most nine queries.
     head = subscription_head(topic.full_name, subscription)
     if head is None:
         return _answer(_of_partitions(topic.full_name, subscription, asked.window))

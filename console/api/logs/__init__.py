@@ -1,1 +1,1 @@
-"""Operations that read logs. They need the role reader, except the delivery story, which shows no content."""
+"""Operations that read logs."""

@@ -1,4 +1,4 @@
-"""Find messages, and show one. Nothing is consumed, and the database connection is read-only."""
+"""Find messages and show one message. Nothing is consumed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ router = Router(auth=SEES_PAYLOADS)
 
 
 class Search(BaseModel):
-    """Which messages to find. A message must pass all filters."""
+    """Filters for messages. A message must pass all filters."""
 
     start: Start = "newest"
     at: Annotated[str, Field(description="an ISO 8601 time, or a position ledger:entry[:index]")] = ""
@@ -65,8 +65,8 @@ class Search(BaseModel):
 def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Search]) -> dict[str, Any]:
     """Find messages by position, time, key, property, JSON value and text.
 
-    A search stops after 20,000 opened entries, 64 MiB or about a second. looked_at says why. To continue the search,
-    pass next_after as after.
+    A search stops after 20,000 opened entries, 64 MiB or about a second. The reason is in looked_at. To continue the
+    search, pass next_after as after.
     """
     try:
         given = asked.model_dump() | {"column": parse_columns(asked.column)}
@@ -107,11 +107,10 @@ def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Que
 
 @read(router, f"{TOPIC}/messages/{{name:spot}}", response=OneMessage)
 def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
-    """Show one message: payload up to 1 MiB, decoders, state on each subscription, neighbours.
+    """Show one message with its payload up to 1 MiB, its state on each subscription and its neighbours.
 
     The position is ledger:entry, or ledger:entry:index in a batch. For a partitioned topic, name the partition.
     """
-    # At most nine queries.
     head, found = found_message(topic.full_name, spot)
     body = body_of(found, head, shows_all=True)
     opened, metadata = found.opened, found.metadata
@@ -155,7 +154,7 @@ def _state(subscription: str, state: MessageState) -> dict[str, Any]:
 
 
 def _text(payload: bytes, *, is_cut: bool) -> str | None:
-    """Return the text without the last character if that is cut, or None if the payload is not text."""
+    """Return the payload as text, or None if the payload is not UTF-8. A last character that is cut is left out."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(payload, final=not is_cut)
     except UnicodeDecodeError:

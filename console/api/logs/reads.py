@@ -1,4 +1,4 @@
-"""Read a log or a backlog without consuming anything; the database connection is read-only."""
+"""Read a log or a backlog without consuming anything."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ router = Router(auth=SEES_PAYLOADS)
 
 
 class Peek(BaseModel):
-    """How many messages to show."""
+    """The number of messages to show."""
 
     limit: Annotated[int, Between(1, PEEK_MOST)] = 20
 
 
 class Place(BaseModel):
-    """Which message to show."""
+    """The place of the message to show."""
 
     origin: Annotated[Literal["earliest", "latest"], Field(alias="from")] = "earliest"
     position: Annotated[
@@ -42,7 +42,7 @@ class Place(BaseModel):
 
 
 class Extent(BaseModel):
-    """How far to look."""
+    """The number of entries to look at."""
 
     entries: Annotated[int, Between(1, ANALYSED_ENTRIES)] = ANALYSED_ENTRIES
 
@@ -62,7 +62,7 @@ def peek(
 def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Place]) -> PeekedMessage:
     """Show one message by its place in the topic.
 
-    Position 1 is the first message if you count from the earliest, and the last if you count from the latest.
+    Position 1 is the first message. With from=latest, position 1 is the last message.
     """
     head = found_topic(topic.full_name)
     found = examine(head.id, position=asked.position, from_end=asked.origin == "latest")
@@ -82,9 +82,9 @@ def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Pl
 def backlog(
     request: AuthorizedRequest, topic: Path[TopicPath], subscription: str, asked: Query[Extent]
 ) -> BacklogAnalysis:
-    """Count messages, bytes and keys of a backlog. Looks at no more than 10,000 entries, and stops after about 120 s.
+    """Count messages, bytes and keys of a backlog.
 
-    The answer says whether it reached the end.
+    The count stops after 10,000 entries or about 120 s. The answer says whether the count reached the end.
     """
     return analyse(
         found_subscription(topic.full_name, subscription), entries=asked.entries, seconds=ANALYSED_S

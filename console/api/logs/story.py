@@ -1,4 +1,4 @@
-"""The delivery story of one message, as its page shows it."""
+"""The delivery story of one message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StoryEvent(BaseModel):
 class LeftOut(BaseModel):
     """Events that were not recorded, because there were too many.
 
-    They happened to messages around this one, and perhaps to this one.
+    They happened to neighbouring messages, and perhaps to this message.
     """
 
     at_ms: int
@@ -52,7 +52,7 @@ class LeftOut(BaseModel):
 
 
 class StoryOnSubscription(BaseModel):
-    """What happened to the message on one subscription, the oldest event first."""
+    """The events of the message on one subscription, oldest first."""
 
     subscription: str
     state: Literal["acked", "in flight", "delayed", "unacked"]
@@ -62,7 +62,7 @@ class StoryOnSubscription(BaseModel):
 
 
 class DeliveryStory(BaseModel):
-    """What has happened to a message since it was published."""
+    """The events of a message since it was published."""
 
     id: str
     topic: str
@@ -78,11 +78,10 @@ class DeliveryStory(BaseModel):
 
 @read(router, f"{TOPIC}/messages/{{name:spot}}/story", response=DeliveryStory)
 def story(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
-    """Show who got a message on each subscription, why it came back, who acked it and which acts concerned it.
+    """Show what happened to a message on each subscription.
 
     The role viewer is enough, because the story shows neither key nor payload.
     """
-    # At most eleven queries.
     head, found = found_message(topic.full_name, spot)
     header, states, kept = found.opened.header, states_of(found), kept_of(head)
     stories = stories_of(found, states)

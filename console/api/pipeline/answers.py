@@ -1,4 +1,4 @@
-"""The answers of the API's operations on the pipeline."""
+"""Answers of the operations on the pipeline."""
 
 from __future__ import annotations
 
@@ -89,6 +89,6 @@ class Schedule(_Answer):
 
 
 class Schedules(_Answer):
-    """Schedules, the next one first."""
+    """Schedules, sorted by their next run."""
 
     schedules: list[Schedule]

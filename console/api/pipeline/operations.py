@@ -1,4 +1,4 @@
-"""Jobs of the pipeline, their runs and schedules. Acts start, continue and cancel runs, and schedule jobs."""
+"""Operations that read the pipeline's jobs, runs and schedules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ router = Router()
 
 
 class LoggedRuns(BaseModel):
-    """Which runs to list."""
+    """Filters for runs."""
 
     job: Annotated[SearchText, Field(description="only runs of this job")] = ""
     state: Annotated[SearchText, Field(description="only runs in this state")] = ""
@@ -44,7 +44,6 @@ def job_list(request: AuthorizedRequest) -> dict[str, Any]:
 @read(router, "/pipeline/runs", response=Runs)
 def run_list(request: AuthorizedRequest, asked: Query[LoggedRuns]) -> dict[str, Any]:
     """List runs, newest first, 50 at a time."""
-    # One query.
     try:
         if asked.job:
             find_job(asked.job)
@@ -63,7 +62,6 @@ def show_run(request: AuthorizedRequest, run_id: int) -> RunRow:
 
     Without the role reader, the answer has no log and no sample messages.
     """
-    # One query.
     found = queries.run(run_id) if run_id <= _MOST_RUNS else None
     if found is None or not request.auth.may_see(found.topic_name):
         raise Problem(404, "RunNotFound", f"there is no run {run_id}")
@@ -73,5 +71,4 @@ def show_run(request: AuthorizedRequest, run_id: int) -> RunRow:
 @read(router, "/pipeline/schedules", response=Schedules)
 def schedule_list(request: AuthorizedRequest) -> dict[str, Any]:
     """List the schedules."""
-    # One query.
     return {"schedules": queries.schedules(request.auth.scope)}

@@ -1,4 +1,4 @@
-"""Connected consumers and producers over all topics."""
+"""Operations that list connected consumers and producers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = Router()
 
 
 class ListedClients(Page):
-    """Which clients to list. A client must pass all filters."""
+    """Filters for clients. A client must pass all filters."""
 
     topic: Annotated[
         SearchText, Field(description="part of a name, or a full name: that topic and its partitions")
@@ -35,7 +35,7 @@ class ListedClients(Page):
 
 
 class ListedConsumers(ListedClients):
-    """Which consumers to list."""
+    """Filters for consumers."""
 
     subscription: Annotated[SearchText, Field(description="part of a name")] = ""
     flag: Annotated[
@@ -49,7 +49,7 @@ class ListedConsumers(ListedClients):
 
 
 class ListedProducers(ListedClients):
-    """Which producers to list."""
+    """Filters for producers."""
 
     flag: Annotated[Literal["", "refused", "old"], Field(description="only producers with this flag")] = ""
     sort: Literal["name", "rate", "since"] = "name"
@@ -58,8 +58,7 @@ class ListedProducers(ListedClients):
 @read(router, "/consumers", response=Consumers)
 @decorate_view(with_etag)
 def consumers(request: AuthorizedRequest, asked: Query[ListedConsumers]) -> dict[str, Any]:
-    """List the connected consumers of all topics, readers included, with the problems of each."""
-    # One query.
+    """List the connected consumers and readers of all topics, with their problems."""
     page = read_consumers(
         _asked(asked, flag=asked.flag, sort=asked.sort, subscription=asked.subscription), request.auth.scope
     )
@@ -69,8 +68,7 @@ def consumers(request: AuthorizedRequest, asked: Query[ListedConsumers]) -> dict
 @read(router, "/producers", response=Producers)
 @decorate_view(with_etag)
 def producers(request: AuthorizedRequest, asked: Query[ListedProducers]) -> dict[str, Any]:
-    """List the connected producers of all topics, with the problems of each."""
-    # One query.
+    """List the connected producers of all topics, with their problems."""
     page = read_producers(
         _asked(asked, flag=asked.flag, sort=asked.sort, subscription=""), request.auth.scope
     )

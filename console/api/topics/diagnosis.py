@@ -1,4 +1,4 @@
-"""Why a subscription does not drain."""
+"""The operation that diagnoses a subscription."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = Router()
 def diagnosis(request: AuthorizedRequest, topic: Path[TopicPath], subscription: str) -> dict[str, Any]:
     """Say why a subscription does not drain, with evidence and cures.
 
-    On a partitioned topic it looks at the 20 partitions that are worst off, and gives each finding once.
+    On a partitioned topic, the diagnosis covers the 20 partitions that are worst off.
     """
     now_ms = int(time.time() * 1000)
     left_out = 0

@@ -24,7 +24,7 @@ router = Router()
 
 
 class ListedNamespaces(Page):
-    """Which namespaces to list."""
+    """Filters for namespaces."""
 
     q: Annotated[SearchText, Field(description="part of tenant/namespace")] = ""
 
@@ -33,7 +33,6 @@ class ListedNamespaces(Page):
 @decorate_view(with_etag)
 def namespaces(request: AuthorizedRequest, asked: Query[ListedNamespaces]) -> dict[str, Any]:
     """List namespaces with totals over their topics."""
-    # Two queries.
     (after,) = read_token(asked.after, "")
     page = read_namespaces(
         NamespacesAsked(search=asked.q, after=after, limit=asked.limit), request.auth.scope

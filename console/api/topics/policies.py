@@ -1,4 +1,4 @@
-"""Policies in force on a topic or a namespace, and where each is set."""
+"""Policies in force on a topic or a namespace."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def topic_policies(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[s
 @decorate_view(with_etag)
 def namespace_policies(request: AuthorizedRequest, tenant: str, namespace: str) -> dict[str, Any]:
     """Show the policies in force on those topics of a namespace that set none themselves."""
-    # One query.
     name = f"{tenant}/{namespace}"
     document = set_on_namespace(tenant, namespace)
     if document is None:

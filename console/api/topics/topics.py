@@ -1,4 +1,4 @@
-"""Topics, their subscriptions and the numbers of both. Nothing here shows the content of messages."""
+"""Operations that show topics and subscriptions, but no content of messages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ router = Router()
 
 
 class ListedTopics(Page):
-    """Which topics to list."""
+    """Filters for topics."""
 
     q: Annotated[SearchText, Field(description="part of a name")] = ""
     namespace: Annotated[SearchText, Field(description="tenant/namespace")] = ""
@@ -65,8 +65,7 @@ class ListedTopics(Page):
 @read(router, "/topics", response=Topics)
 @decorate_view(with_etag)
 def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, Any]:
-    """List topics. A partitioned topic is one row. 404 if the namespace in `namespace` does not exist."""
-    # At most seven queries.
+    """List topics. A partitioned topic is one row."""
     after_value, after_name = read_token(asked.after, 0.0, "")
     page = read_topics(
         TopicsAsked(
@@ -91,8 +90,7 @@ def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, 
 @read(router, TOPIC, response=OneTopic)
 @decorate_view(with_etag)
 def topic(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, Any]:
-    """Show a topic: numbers, policies, producers, partitions, bookmarks."""
-    # Five queries.
+    """Show a topic with its numbers, policies, producers, partitions and bookmarks."""
     facts = found_topic(topic.full_name)
     return {
         **asdict(_row(facts)),
@@ -107,7 +105,6 @@ def topic(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, Any]:
 @decorate_view(with_etag)
 def compaction(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, Any]:
     """Show how far a topic, or each of its partitions, is compacted."""
-    # Four queries.
     facts = found_topic(topic.full_name)
     return {"compactions": compactions(facts.id, ends_of(facts.id))}
 
@@ -115,8 +112,7 @@ def compaction(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, 
 @read(router, f"{TOPIC}/subscriptions", response=Cursors)
 @decorate_view(with_etag)
 def subscriptions(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[Page]) -> dict[str, Any]:
-    """List the cursors of a topic: one for each subscription. Each partition has its own cursors."""
-    # Six queries.
+    """List the cursors of a topic. Each partition has its own cursors."""
     facts = found_topic(topic.full_name)
     after, after_partition = read_token(page.after, "", -2)
     rows = queries.cursors(
@@ -139,7 +135,6 @@ def subscriptions(request: AuthorizedRequest, topic: Path[TopicPath], page: Quer
 @decorate_view(with_etag)
 def subscription(request: AuthorizedRequest, topic: Path[TopicPath], subscription: str) -> dict[str, Any]:
     """Show one cursor with its consumers and first pending acks."""
-    # Seven queries.
     head = found_subscription(topic.full_name, subscription)
     log = log_of(head.topic_id)
     backlog = log.total_messages - head.acked_messages
@@ -162,7 +157,6 @@ def subscription(request: AuthorizedRequest, topic: Path[TopicPath], subscriptio
 @decorate_view(with_etag)
 def topic_stats(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[Page]) -> dict[str, Any]:
     """Show the numbers of a topic and of its subscriptions, summed over partitions."""
-    # Seven queries.
     facts = found_topic(topic.full_name)
     (after,) = read_token(page.after, "")
     row = _row(facts)
@@ -185,7 +179,6 @@ def topic_stats(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[
 @decorate_view(with_etag)
 def stats(request: AuthorizedRequest) -> dict[str, Any]:
     """Show sums over all topics that you may see, and whether a broker runs."""
-    # Two queries.
     state = chrome()
     return {
         **asdict(queries.totals(request.auth.scope)),
