@@ -63,7 +63,7 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # "closed", "lost", "broker" or "incompatible"
-    detail: str  # The reason in words, or empty
+    detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Subscription:
     created_ms: int
     state: str  # The broker's judgement, or "unknown" before the first report
     state_since_ms: int
-    drain_s: int | None  # Estimated seconds until no message waits
+    drain_s: int | None  # Estimated by the broker
     pause: Pause | None
     backlog_messages: int
     backlog_bytes: int

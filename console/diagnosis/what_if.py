@@ -60,7 +60,7 @@ class Choice:
 class WhatIf:
     """The estimates for consecutive numbers of consumers."""
 
-    working: int  # Number of consumers that work now
+    working: int
     needed: int  # The smallest number that drains the backlog, even if no choice is so large
     each_acks_per_s: float
     choices: tuple[Choice, ...]

@@ -21,7 +21,7 @@ MOST_MESSAGES: Final = 10**12
 
 
 def read_message_id(text: str, *, topic: str = "", is_partitioned: bool = False) -> str:
-    """Return a message id of a topic as acts take it: `ledger:entry[:partition[:batch index]]`.
+    """Return a message id as acts take it: `ledger:entry[:partition[:batch index]]`.
 
     On a partitioned topic, the third number is the partition. On other topics, a third number without a fourth is the
     batch index. If the index equals the topic's own partition number, the id is refused as unclear.

@@ -47,7 +47,7 @@ class Step:
     """One step of a chart. Rates are per second, and unknown numbers are None."""
 
     at_ms: int
-    seconds: float | None  # The time that the rates cover, which may be less than the step
+    seconds: float | None  # The time that the rates cover
     message_rate_in: float | None
     byte_rate_in: float | None
     message_rate_out: float | None
@@ -219,7 +219,6 @@ def _read_steps(frame: Frame, unread: Sequence[tuple[int, int]]) -> list[bool]:
 def _level(
     by_step: Sequence[Sequence[Reading]], is_read: Sequence[bool], now: Level
 ) -> tuple[int | None, int | None]:
-    """Return the backlog and the size at the beginning of the first step."""
     for readings, all_read in zip(by_step, is_read, strict=True):
         if not all_read:
             return None, None

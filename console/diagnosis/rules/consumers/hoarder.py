@@ -58,9 +58,9 @@ def find(snapshot: Snapshot) -> Finding | None:
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
     """Return the act that gives the hoarder's messages to the other consumers.
 
-    The other consumers ask for `room` messages. After a disconnect, the hoarder comes back and takes
-    the messages beyond `room`.
-    On Shared, a redelivery gives the hoarder nothing while its queue is full. Its client may still process its copies.
+    The other consumers ask for `room` messages. After a disconnect, the hoarder comes back and takes the messages
+    beyond `room`. On Shared, a redelivery gives the hoarder nothing while its queue is full. The hoarder's client
+    may still process its copies.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(
