@@ -1,6 +1,6 @@
-"""Send exports while they are written: lines of NDJSON or CSV, in a response that needs little memory.
+"""Send exports as NDJSON or CSV while they are written.
 
-Each export occupies a connection to the database, which pages need too, so a process sends only a few at a time.
+Each export occupies a database connection, so a process sends only a few exports at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 Form = Literal["ndjson", "csv"]
 
-MOST_EXPORTS: Final = 2  # exports that one process sends at a time
+MOST_EXPORTS: Final = 2
 TOO_MANY: Final = (
     f"This console is sending {MOST_EXPORTS} exports already. Try again when one of them has ended."
 )
@@ -42,14 +42,15 @@ CONTENT_TYPES: Final[Mapping[Form, str]] = {
 }
 
 _PLACES: Final = BoundedSemaphore(MOST_EXPORTS)
-_AT_ONCE: Final = 64 * 1024  # bytes of a file that are gathered before they are sent
+_AT_ONCE: Final = 64 * 1024  # Bytes gathered before they are sent
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def line(document: Mapping[str, Any], form: Form) -> bytes:
-    """Return one line of a file. In CSV, text that a spreadsheet would run as a formula gets an apostrophe in front.
+    """Return one line of a file.
 
-    JSON payloads can contain lone surrogates, which UTF-8 cannot encode: they are written as JSON escapes.
+    In CSV, an apostrophe precedes text that a spreadsheet would run as a formula.
+    UTF-8 cannot encode the lone surrogates of a JSON payload, so they are written as JSON escapes.
     """
     if form == "ndjson":
         return json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
@@ -68,7 +69,7 @@ def _cell(value: Any) -> str:
 
 
 class FilePlace:
-    """One of this process's places for exports. Calling `close` frees it, and so does dropping the last reference."""
+    """A place for one export. Calling `close` or dropping the last reference frees the place."""
 
     def __init__(self) -> None:
         self.close = finalize(self, _PLACES.release)
@@ -83,9 +84,9 @@ def take_place() -> FilePlace | None:
 def sent(
     request: HttpRequest, pieces: Iterator[bytes], place: FilePlace, *, name: str, form: Form
 ) -> StreamingHttpResponse:
-    """Return the response that sends these pieces as a file. Closing the response frees the place.
+    """Return a response that sends the pieces as a file. Closing the response frees the place.
 
-    An empty piece sends what has been gathered, and lets the server stop if the browser has left.
+    An empty piece sends the gathered bytes, and lets the server stop if the browser has left.
     """
     kind = _AsyncBody if isinstance(request, ASGIRequest) else _Body
     return StreamingHttpResponse(
@@ -99,7 +100,7 @@ def sent(
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces, because on an event loop each piece costs a switch of threads."""
+    """Join small pieces, because each piece costs a switch of threads on an event loop."""
     kept: list[bytes] = []
     size_bytes = 0
     for piece in pieces:
@@ -112,24 +113,22 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Body:
-    """The body of a response that sends a file."""
-
     def __init__(self, pieces: Iterator[bytes], place: FilePlace) -> None:
         self._pieces = pieces
         self._place = place
-        self.close = place.close  # Django calls it after the last piece, or when the browser has left
+        self.close = place.close  # Django calls `close` when the response ends
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self._pieces
 
 
 class _AsyncBody(_Body):
-    """A body for an event loop, where Django would collect an ordinary iterator in memory."""
+    """Streams on an event loop, where Django would collect an ordinary iterator in memory."""
 
-    __iter__ = None  # type: ignore[assignment]  # Django treats a body with both kinds of iterator as a synchronous one
+    __iter__ = None  # type: ignore[assignment]  # Django treats a body with both iterators as synchronous
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        # Read the pieces on the request's thread, which has the request's database connection.
+        # Read the pieces on the request's thread, which has the database connection.
         following = sync_to_async(lambda: next(self._pieces, None))
         while (piece := await following()) is not None:
             yield piece

@@ -1,4 +1,4 @@
-"""/healthz and /readyz of the console process: for probes, without login."""
+"""Health probes of the console process, which need no login."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ async def readyz(_request: HttpRequest) -> HttpResponse:
 
 
 def _reach_database() -> None:
-    connection.ensure_connection()  # Django looks up the connection of the thread that this function runs in
+    connection.ensure_connection()  # Django keeps one connection for each thread

@@ -1,4 +1,4 @@
-"""How fast the consumers of a subscription work, from what the broker reports about them."""
+"""Judge how fast the consumers of a subscription work."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Final, Protocol, TypeVar
 
 __all__ = ["SHARED", "WINDOW_S", "Connected", "are_known", "idle_among", "starved_among"]
 
-# A consumer's rates count once it has been connected for this long. If it was silent for this long, it may be idle or
-# starved.
-WINDOW_S: Final = 20.0
-SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
+WINDOW_S: Final = 20.0  # A consumer is judged only after this time
+SHARED: Final = ("Shared", "Key_Shared")
 
 
 class Connected(Protocol):
-    """A consumer, as the diagnosis and `console.queries.clients` read it."""
+    """The properties of a consumer that this module reads."""
 
     @property
     def connected_ms(self) -> int: ...
@@ -34,20 +32,19 @@ C = TypeVar("C", bound=Connected)
 
 
 def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
-    """Return the consumers that take no messages out of their full queues, while others do all the work.
+    """Return the consumers that take no messages out of their full queues while others work.
 
-    Empty if all consumers look idle: working on slow messages looks the same. Also empty if the type is neither Shared
-    nor Key_Shared, because standbys are idle by design.
+    If all consumers look idle, return none, because consumers of slow messages look the same.
+    For types other than Shared and Key_Shared, return none, because a standby is idle by design.
     """
     idle = [each for each in consumers if each.permits <= 0 and _silent_s(each, now_ms) >= WINDOW_S]
     return [] if len(idle) == len(consumers) or type_ not in SHARED else idle
 
 
 def starved_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
-    """Return the consumers that ask for messages and get none. An additional consumer would get none either.
+    """Return the consumers that ask for messages and get none.
 
-    Usually every message that waits is then in another consumer's queue, has another consumer's key, or is not due.
-    Empty for types other than Shared and Key_Shared.
+    An additional consumer would get none either. For types other than Shared and Key_Shared, return none.
     """
     if type_ not in SHARED:
         return []
@@ -59,7 +56,7 @@ def starved_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
 
 
 def are_known(consumers: Sequence[Connected], now_ms: int) -> bool:
-    """Return whether all consumers were connected for the whole window, so that their rates show how fast they are."""
+    """Return whether every consumer has been connected long enough to be judged."""
     return all(now_ms - each.connected_ms >= WINDOW_S * 1000 for each in consumers)
 
 

@@ -1,4 +1,4 @@
-"""The findings on several partitions of one subscription, joined so that each rule reports once."""
+"""Join the findings on the partitions of a subscription, so that each rule reports once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from console.diagnosis.findings import Finding, Severity
 
 __all__ = ["SharedFinding", "shared_findings"]
 
-# The order of findings. Notices come even after a finding that nothing is wrong, as in the diagnosis of one partition.
 _SEVERITIES: Final = (Severity.STOPPED, Severity.SLOW, Severity.FINE, Severity.NOTICE)
 _WRONG: Final = (Severity.STOPPED, Severity.SLOW)
 _CAUSES: Final = tuple(rule.id for rule in RULES)
@@ -19,18 +18,17 @@ _CAUSES: Final = tuple(rule.id for rule in RULES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFinding:
-    """What one rule found on one or more partitions."""
+    """What one rule found on all partitions."""
 
-    finding: Finding  # with the numbers of `partition`
-    partition: int
-    partitions: tuple[int, ...]  # all partitions on which the rule found something, in their order
+    finding: Finding  # The finding on `partition`
+    partition: int  # The first partition with the rule's most severe finding
+    partitions: tuple[int, ...]
 
 
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
-    """Return one finding for each rule: the worst first, notices last, and equally severe ones in the order of `RULES`.
+    """Return one finding for each rule, the most severe first and notices last.
 
-    `found` has the findings on each partition. The numbers are those of the first partition with the rule's most severe
-    finding. If any partition is stopped or slow, leave out findings that nothing is wrong.
+    `found` has the findings on each partition. If any partition is stopped or slow, leave out the fine findings.
     """
     by_rule: dict[str, dict[int, Finding]] = {}
     for partition, findings in found.items():

@@ -1,6 +1,7 @@
-"""The snapshot that the rules read: one subscription at one moment, with its topic, its clients and Vela's processes.
+"""The state of one subscription at one moment, as the rules of the diagnosis read it.
 
-Times are Unix milliseconds. None means unknown, and a time of 0 means never, unless a comment says otherwise.
+Times are Unix milliseconds, and rates are per second. Unless a comment says otherwise, None means absent or unknown,
+and a time of 0 means never.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ __all__ = [
     "Topic",
 ]
 
-STILL_PER_S: Final = 0.05  # a rate of fewer messages per second counts as zero
+STILL_PER_S: Final = 0.05  # A lower rate counts as zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """The topic of the subscription."""
 
-    name: str  # full name
+    name: str
     last_append_ms: int | None
-    message_rate_in: float | None  # per second, over the last seconds
+    message_rate_in: float | None
     producers: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """The act that paused the subscription. All fields are empty or 0 if the act is no longer stored."""
+    """The act that paused the subscription. The fields are empty or 0 if the act is no longer stored."""
 
     who: str
     at_ms: int
@@ -61,8 +62,8 @@ class Departure:
     address: str
     client_version: str
     at_ms: int
-    cause: str  # closed, lost, broker or incompatible
-    detail: str  # the reason in words, if the broker closed the consumer or ended; else ""
+    cause: str  # "closed", "lost", "broker" or "incompatible"
+    detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,43 +71,43 @@ class KeyBlock:
     """The hash slot of Key_Shared for which the most entries wait."""
 
     slot: int
-    consumer_key: int  # the consumer that these entries wait for; 0 = unknown
+    consumer_key: int  # The consumer for which the entries wait, or 0 if unknown
     consumer_name: str
     waiting_entries: int
-    is_draining: bool  # that consumer does not own the slot any more
+    is_draining: bool  # The consumer no longer owns the slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """The subscription's own state."""
+    """The subscription itself."""
 
     name: str
-    type: str  # "" = no consumer has ever attached
+    type: str  # Empty if no consumer has ever attached
     created_ms: int
-    state: str  # as the broker judged it; "unknown" = it has not reported yet
+    state: str  # The broker's judgement, or "unknown" before the first report
     state_since_ms: int
-    drain_s: int | None  # estimated seconds until nothing waits; None = no estimate
-    pause: Pause | None  # None = it is not paused
-    backlog_messages: int  # exact
+    drain_s: int | None  # Estimated by the broker
+    pause: Pause | None
+    backlog_messages: int
     backlog_bytes: int
     consumers: int | None
     in_flight_messages: int | None
     replay_entries: int | None
-    message_rate_out: float | None  # per second, over the last seconds
+    message_rate_out: float | None
     message_rate_acked: float | None
-    is_blocked: bool | None  # its consumers together have too many unacked messages
-    is_rate_limited: bool | None  # a dispatch rate was used up at the broker's last report
-    gap: str | None  # the entries that are missing from the log, in words; "" = none
-    read_fault: str | None  # why the latest read of the log failed; "" = it did not
-    # Failover: key of the active consumer or, while a switch is due, of the next one. 0 = none, or not Failover.
+    is_blocked: bool | None  # All consumers together have too many unacked messages
+    is_rate_limited: bool | None  # A dispatch rate was used up at the broker's last report
+    gap: str | None  # The entries that are missing from the log, in words, or empty
+    read_fault: str | None  # Why the latest read of the log failed, or empty
+    # The key of the active Failover consumer, or 0. While a switch is due, it is the next consumer's key.
     active_consumer: int | None
-    key_block: KeyBlock | None  # None = unknown, or no entry waits for a key
-    departure: Departure | None  # None = no consumer has left
+    key_block: KeyBlock | None
+    departure: Departure | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """One connected consumer and its entries in flight."""
+    """A connected consumer and its entries in flight."""
 
     key: int
     name: str
@@ -115,77 +116,76 @@ class Consumer:
     connected_ms: int
     permits: int
     unacked_messages: int
-    is_blocked: bool  # it has too many unacked messages
+    is_blocked: bool
     is_writable: bool
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    # When its oldest entry in flight was delivered. On Exclusive and Failover: when its latest message was delivered.
-    # 0 = it has none in flight.
+    # The delivery time of the oldest entry in flight, or 0. On Exclusive and Failover, it is the latest delivery time.
     oldest_delivered_ms: int
-    oldest_position: str  # ledger:entry of the oldest entry in flight; "" = none, or unknown
-    most_redeliveries: int  # the largest redelivery count among its deliveries that were read
+    oldest_position: str  # The oldest entry in flight as ledger:entry, or empty
+    most_redeliveries: int  # The largest redelivery count of the deliveries that were read
 
     @property
     def last_sign_ms(self) -> int:
-        """The last time at which the client connected, asked for messages, got one or acked one."""
+        """The last time when the consumer connected, asked for messages, got one or acked one."""
         return max(self.connected_ms, self.last_flow_ms, self.last_delivery_ms, self.last_ack_ms)
 
     @property
     def is_available(self) -> bool:
-        """Whether it can receive messages now."""
+        """Whether the consumer can receive messages now."""
         return self.permits > 0 and self.is_writable and not self.is_blocked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstUnacked:
-    """The oldest entry that is not completely acked: mark-delete cannot pass it."""
+    """The oldest entry that is not completely acked."""
 
-    position: str  # ledger:entry
-    messages: int  # 1, or the number of messages in a batch
+    position: str  # Written as ledger:entry
+    messages: int
     appended_ms: int
-    redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
-    consumer_key: int  # the consumer that has it in flight; 0 = none has
+    redelivery_count: int  # Always 0 on Exclusive and Failover
+    consumer_key: int  # The consumer that has the entry in flight, or 0
     consumer_name: str
-    # 0 = it is not in flight. On Exclusive and Failover: when the consumer's latest message was delivered.
+    # The delivery time, or 0. On Exclusive and Failover, it is the consumer's latest delivery time.
     delivered_ms: int
-    broker_keeps_time: bool  # the broker redelivers it after an ack timeout
+    broker_keeps_time: bool  # The broker redelivers the entry after an ack timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The cursor, counted in entries of the log at this moment."""
+    """The cursor, counted in entries of the log."""
 
-    unacked_entries: int | None  # None = the cursor has more acked ranges than were read
-    unread_entries: int | None  # unacked, at or after the read position
-    in_flight_entries: int  # in the deliveries that were read
-    # Unacked entries between mark-delete and the first acked entry; 0 = nothing beyond mark-delete is acked.
+    unacked_entries: int | None  # None if the cursor has more acked ranges than were read
+    unread_entries: int | None  # Unacked entries at or after the read position
+    in_flight_entries: int  # Entries of the deliveries that were read
+    # Unacked entries between mark-delete and the first acked entry, or 0 if nothing after mark-delete is acked.
     first_hole_entries: int
-    acked_behind_entries: int  # acked, but after an unacked entry; only in the ranges that were read
-    first: FirstUnacked | None  # None = nothing is unacked, or the entry cannot be read
+    acked_behind_entries: int  # Acked entries after an unacked entry, in the ranges that were read
+    first: FirstUnacked | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed:
-    """Entries that are not acked and not due yet."""
+    """Unacked entries that are not due yet."""
 
-    entries: int  # unless `is_whole`, there may be more
-    next_due_ms: int  # 0 = unknown
-    is_whole: bool  # whether all of the topic's delayed entries were read
+    entries: int  # A lower bound unless `is_whole`
+    next_due_ms: int  # 0 if unknown
+    is_whole: bool  # Whether all delayed entries of the topic were read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchRate:
-    """A limit on the rate of delivery, and where it is set."""
+    """A limit on the rate of delivery."""
 
-    policy: str  # its name says whether the rate is in messages or bytes
+    policy: str  # The policy's name says whether the rate counts messages or bytes
     per_second: int
-    set_on: str  # topic or namespace; the broker has no setting that limits delivery
+    set_on: str  # "topic" or "namespace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits in force. 0 = no limit; for the two quotas, a negative number = no limit."""
+    """The limits in force. 0 means no limit. For the quotas, a negative number means no limit."""
 
     unacked_per_consumer: int
     unacked_per_subscription: int
@@ -197,13 +197,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The dead-letter topic with the usual name, with totals over its partitions."""
+    """The dead-letter topic with the usual name. The numbers are totals over all partitions."""
 
-    topic: str  # full name
-    messages: int  # published to it so far
-    subscriptions: int  # counted on each partition
+    topic: str
+    messages: int  # Messages published so far
+    subscriptions: int
     consumers: int
-    backlog_messages: int  # the sum of each partition's largest backlog
+    backlog_messages: int  # The sum of each partition's largest backlog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,18 +216,18 @@ class SlowestCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestSegment:
-    """The oldest segment that is not long-lived, if the subscription's first unacked entry is in it."""
+    """The oldest segment that is not long-lived. It contains the first unacked entry."""
 
     id: int
-    closed_ms: int  # 0 = it is still open
-    ledgers: int  # in this segment, of all topics
+    closed_ms: int  # 0 if the segment is still open
+    ledgers: int  # Ledgers of all topics in this segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """The last signs of life of the broker, Celery beat and its tick worker, and the period of the ticks."""
+    """The last signs of life of Vela's processes."""
 
-    broker_host: str  # "" = no broker ever ran on this database
+    broker_host: str  # Empty if no broker ever ran on this database
     broker_seen_ms: int
     beat_seen_ms: int
     worker_seen_ms: int
@@ -238,20 +238,20 @@ class Processes:
 class Database:
     """PostgreSQL's report about its connections."""
 
-    waiting_statements: int  # statements of Vela that wait for a lock
+    waiting_statements: int  # Statements of Vela that wait for a lock
     longest_wait_s: float
-    waiting_query: str  # the beginning of the one that waits longest, without its literals
-    blocking_pid: int  # the connection that has the lock; 0 = unknown
+    waiting_query: str  # The beginning of the longest-waiting statement, without literals
+    blocking_pid: int  # The connection that has the lock, or 0 if unknown
     blocking_program: str
-    longest_transaction_s: float  # of any connection to this database
+    longest_transaction_s: float  # Every connection counts, not only Vela's
     transaction_pid: int
     transaction_program: str
-    transaction_state: str  # for example active, or idle in transaction
+    transaction_state: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """The disk with the folder of the embedded PostgreSQL."""
+    """The disk that holds the folder of the embedded PostgreSQL."""
 
     folder: str
     free_bytes: int
@@ -260,44 +260,44 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All that a rule may read."""
+    """Everything that a rule may read."""
 
     now_ms: int
     topic: Topic
     subscription: Subscription
     cursor: Cursor
-    consumers: tuple[Consumer, ...]  # the first ones by name
-    delayed: Delayed | None  # None = no entry is delayed, or delivery times do not count on the subscription
+    consumers: tuple[Consumer, ...]  # Only the first consumers by name, if there are many
+    delayed: Delayed | None
     limits: Limits
-    dead_letters: DeadLetters | None  # None = there is no such topic
+    dead_letters: DeadLetters | None
     slowest: SlowestCursor | None
-    oldest_segment: OldestSegment | None  # None = the first unacked entry is in another segment, or unknown
+    oldest_segment: OldestSegment | None
     processes: Processes
-    database: Database | None  # None = the console's database role may not see it
-    disk: Disk | None  # None = the database is not the embedded one, or its folder cannot be read
+    database: Database | None  # None if the console's database role lacks the right to read this
+    disk: Disk | None
 
     def seconds_since(self, then_ms: int) -> float:
-        """Return how long ago a time was, at least 0."""
+        """Return how many seconds ago a time was, at least 0."""
         return max(0, self.now_ms - then_ms) / 1000
 
     def which(self, consumer: Consumer) -> Mapping[str, str | int]:
-        """Return the parameters of an act on this consumer: its name, or its number if others have the same name."""
+        """Return the parameters of an act on this consumer, by its key if its name is not unique."""
         is_alone = sum(each.name == consumer.name for each in self.consumers) == 1
         return {"consumer": consumer.name} if is_alone else {"consumer_key": consumer.key}
 
     @property
     def is_draining_at_all(self) -> bool:
-        """Whether consumers ack. If they ack seldom, only the state shows it, not the rate."""
+        """Whether consumers ack, according to the state or the rate."""
         return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
 
     @property
     def has_working_state(self) -> bool:
-        """Whether the state says that consumers work. Their acks may be minutes apart."""
+        """Whether the state says that consumers work, even if they seldom ack."""
         return self.subscription.state in ("draining", "keeping up", "falling behind")
 
     @property
     def ready_entries(self) -> int | None:
-        """Entries that the broker could send now: unread or to replay, and due. None = unknown."""
+        """The number of entries that the broker could send now, or None if unknown."""
         subscription, cursor = self.subscription, self.cursor
         if subscription.replay_entries is None or cursor.unread_entries is None:
             return None

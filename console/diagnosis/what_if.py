@@ -1,4 +1,4 @@
-"""Estimate how long a backlog takes to drain with another number of consumers. Pure arithmetic, without I/O."""
+"""Estimate how long a backlog takes to drain with another number of consumers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["Choice", "WhatIf", "what_if"]
 
 _LEAST_CHOICES: Final = 10
 _MOST_CHOICES: Final = 40
-_FEWER: Final = 9  # choices below the present number
-_NOISE: Final = 0.01  # a difference below this share of a rate neither drains nor grows a backlog
+_FEWER: Final = 9  # Choices below the present number of consumers
+_NOISE: Final = 0.01  # A smaller difference, as a share of a rate, counts as no change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A number of consumers, and what becomes of the backlog with them."""
+    """A number of consumers and their effect on the backlog."""
 
     consumers: int
-    drain_s: float | None  # None: it does not drain
-    grows_per_s: float  # 0: it does not grow
+    drain_s: float | None  # None if the backlog does not drain
+    grows_per_s: float
 
     @property
     def words(self) -> Said:
-        """What becomes of the backlog, in a sentence."""
+        """A sentence about the effect on the backlog."""
         n, number = self.consumers, count(self.consumers)
         if self.drain_s is not None:
             return said_many(
@@ -60,13 +60,13 @@ class Choice:
 class WhatIf:
     """The estimates for consecutive numbers of consumers."""
 
-    working: int  # consumers that work now
-    needed: int  # the smallest number that drains the backlog; it may be larger than every choice
+    working: int
+    needed: int  # The smallest number that drains the backlog, even if no choice is so large
     each_acks_per_s: float
     choices: tuple[Choice, ...]
 
     def chosen(self, asked: int | None) -> Choice:
-        """Return the choice nearest to `asked`. If that is None, use the larger of `working` and `needed`."""
+        """Return the choice nearest to `asked`, or by default to the larger of `working` and `needed`."""
         number = max(self.working, self.needed) if asked is None else asked
         first, last = self.choices[0].consumers, self.choices[-1].consumers
         return self.choices[min(max(number, first), last) - first]
@@ -83,12 +83,11 @@ def what_if(
     consumers: Sequence[Connected],
     now_ms: int,
 ) -> WhatIf | Said:
-    """Estimate when the backlog drains with other numbers of consumers: at most 40 numbers around the present one.
+    """Estimate when the backlog drains with other numbers of consumers.
 
-    Assumes that each consumer is as fast as those that work now, and that messages keep arriving as now. `connected` is
-    the number of consumers; `consumers` may list only the first of them. Rates are per second, None if the broker has
-    not reported them. `drain_s` is the broker's estimate for the present number of consumers, or None. If there is no
-    estimate, return a sentence that says why.
+    If no estimate is possible, return a sentence that says why. Rates are per second.
+    `connected` counts all consumers, but `consumers` may list only some of them.
+    `drain_s` is the broker's estimate for the present number of consumers.
     """
     if type_ and type_ not in SHARED:
         return said(
@@ -107,8 +106,7 @@ def what_if(
             "No estimate: a consumer asks for messages but got none for 20 s, so more consumers would not help."
         )
     if drain_s:
-        # The page also shows `drain_s`, which is measured over a longer time than the rates. The estimate must agree
-        # with it.
+        # The page also shows `drain_s`, so the estimates must agree with it.
         rate_acked = rate_in + backlog_messages / drain_s
     working = max(connected, len(consumers)) - len(idle_among(consumers, type_, now_ms))
     each = rate_acked / working
@@ -117,7 +115,7 @@ def what_if(
     noise = _NOISE * max(rate_in, each)
     needed = floor((rate_in + noise) / each) + 1
     first = max(1, working - _FEWER)
-    last = 2 * max(working, needed)  # the last choice, unless there would be too few or too many choices
+    last = 2 * max(working, needed)
     choices = min(max(last - first + 1, _LEAST_CHOICES), _MOST_CHOICES)
     return WhatIf(
         working=working,

@@ -1,4 +1,4 @@
-"""Findings as a page shows them: the severity as a word, and each piece of evidence with its unit."""
+"""Findings as a page shows them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _spoken_evidence(evidence: Evidence) -> Evidence:
 
 
 def severity_word(severity: Severity) -> tuple[str, str]:
-    """Return the badge's word, in the language of the reader, and its tone: good, calm, warn or bad."""
+    """Return the badge's word, and its tone, which is good, calm, warn or bad."""
     word, tone = _SEVERITIES[severity]
     return spoken(word), tone
 
@@ -45,7 +45,7 @@ def severity_word(severity: Severity) -> tuple[str, str]:
 def value_text(evidence: Evidence) -> str:
     """Return a value with its unit, in the language of the reader.
 
-    A time is returned in Unix milliseconds, without a unit: pages do not use this function for times.
+    A time is returned in Unix milliseconds without a unit.
     """
     value = evidence.value
     if isinstance(value, str):

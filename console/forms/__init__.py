@@ -1,7 +1,4 @@
-"""The forms for acts on a subscription, and the form that applies a plan.
-
-A valid `ActForm` gives the kind and the parameters for `broker.acts.requests.plan`.
-"""
+"""The forms for acts on a subscription, and the form that applies a plan."""
 
 from __future__ import annotations
 

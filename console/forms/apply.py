@@ -17,7 +17,7 @@ __all__ = ["ApplyForm"]
 
 
 class ApplyForm(forms.Form):
-    """A reason, how far the act may exceed its plan, and a name, which is required if `must_type_name` is True."""
+    """The reason for the act, how far it may exceed its plan, and the typed name."""
 
     reason = forms.CharField(
         max_length=500,
@@ -37,7 +37,7 @@ class ApplyForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["reason"].required = self.needs_reason = needs_reason
-        # The subscription's name. If there is none: the short name of the act's topic or namespace.
+        # The subscription's name, or else the short name of the topic or namespace.
         self.name = name
         self._kind = kind
         self._plan = plan
@@ -46,11 +46,10 @@ class ApplyForm(forms.Form):
         self.is_danger = self.is_ending or loses_messages(plan or {})
 
     def clean(self) -> None:
-        """Compare the typed name, if the plan and the allowed drift require one."""
         self.must_type_name = must_type_name(
             self._kind, self._plan, self.cleaned_data.get("allowed_drift_messages")
         )
-        # The page shows invisible characters as marks, so a name typed with the marks counts too.
+        # The page shows invisible characters as marks, so a name with these marks counts too.
         names = (self.name, shown(self.name))
         if self.must_type_name and self.cleaned_data.get("confirm", "").strip() not in names:
             self.add_error(

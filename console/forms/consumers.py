@@ -1,4 +1,4 @@
-"""The forms for acts on a consumer, or on all consumers with the same name."""
+"""The forms for acts on consumers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from console.forms.form import ActForm
 
 __all__ = ["DisconnectForm", "RedeliverForm"]
 
-_MOST_KEY: Final = 2**63 - 1  # the largest bigint of PostgreSQL
+_MOST_KEY: Final = 2**63 - 1  # The largest bigint of PostgreSQL
 
 
 class RedeliverForm(ActForm):
-    """Redeliver the unacked messages of a consumer, or of all consumers with the same name."""
+    """The form that redelivers the unacked messages of one consumer, or of all with the same name."""
 
     kind = "redeliver"
     heading = gettext_lazy("Redeliver")
     lead = gettext_lazy("Take back the messages that a consumer has not acked, and deliver them again now.")
     template = "console/forms/consumer.html"
 
-    # The broker takes names of at most 1,024 bytes, and keeps spaces at their ends.
+    # The broker takes names of at most 1,024 bytes, and keeps leading and trailing spaces.
     consumer = forms.CharField(required=False, max_length=1024, strip=False)
     consumer_key = forms.IntegerField(
         required=False,
@@ -37,20 +37,18 @@ class RedeliverForm(ActForm):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Require a name or a number."""
         given = super().clean() or {}
         if not given.get("consumer") and given.get("consumer_key") is None and not self.errors:
             self.add_error("consumer", _("Name the consumer."))
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the consumer's number if it is given, else the name, which several consumers may have."""
         key = self.cleaned_data["consumer_key"]
         return {"consumer": self.cleaned_data["consumer"]} if key is None else {"consumer_key": key}
 
 
 class DisconnectForm(RedeliverForm):
-    """Close a consumer, or all consumers with the same name."""
+    """The form that closes one consumer, or all with the same name."""
 
     kind = "disconnect"
     heading = gettext_lazy("Disconnect")

@@ -1,4 +1,4 @@
-"""The forms that stop and start delivery to a subscription, and delete the subscription."""
+"""The forms that stop or start delivery, or delete a subscription."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DeleteSubscriptionForm", "PauseForm", "ResumeForm"]
 
 
 class PauseForm(ActForm):
-    """Stop delivery."""
+    """The form that pauses a subscription."""
 
     kind = "pause"
     heading = gettext_lazy("Pause")
@@ -24,7 +24,7 @@ class PauseForm(ActForm):
 
 
 class ResumeForm(ActForm):
-    """Start delivery again."""
+    """The form that resumes a subscription."""
 
     kind = "resume"
     heading = gettext_lazy("Resume")
@@ -33,7 +33,7 @@ class ResumeForm(ActForm):
 
 
 class DeleteSubscriptionForm(ActForm):
-    """Delete the subscription."""
+    """The form that deletes a subscription."""
 
     kind = "delete_subscription"
     heading = gettext_lazy("Delete")

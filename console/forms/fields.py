@@ -1,4 +1,4 @@
-"""Read the values of form fields. The `read_` functions raise ValidationError for a value that they cannot read."""
+"""Read the values of form fields. The `read_` functions raise ValidationError for unreadable text."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ MOST_MESSAGES: Final = 10**12
 
 
 def read_message_id(text: str, *, topic: str = "", is_partitioned: bool = False) -> str:
-    """Return a message id of a topic as acts take it: `ledger:entry[:partition[:batch index]]`.
+    """Return a message id as acts take it: `ledger:entry[:partition[:batch index]]`.
 
-    A third number without a fourth is the index in a batch, as on the console's pages and in `vela`. On a partitioned
-    topic it is the partition. On a partition it could be either if it is that partition's own number: the form then
-    refuses it, so that the act does not take a whole batch for one of its messages.
+    On a partitioned topic, the third number is the partition. On other topics, a third number without a fourth is the
+    batch index. If the index equals the topic's own partition number, the id is refused as unclear.
     """
     try:
         found = MessageId.parse(text.strip())
@@ -53,7 +52,7 @@ def read_topic_name(text: str) -> str:
 
 
 def read_time(text: str) -> int | None:
-    """Return milliseconds since 1970, or None for an empty field."""
+    """Return Unix milliseconds, or None for an empty field."""
     try:
         return read_time_ms(text.strip()) if text.strip() else None
     except ValueError as error:

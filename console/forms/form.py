@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ActForm", "posted"]
 
-# A cure is a remedy that a diagnosis proposes. Its button posts `plan=address`, with the form's values in the query
-# string.
+# A button of a diagnosis posts `plan=address`, with the form's values in the query string.
 _FILLED_IN: Final = "address"
 
 
@@ -28,7 +27,7 @@ class ActForm(forms.Form):
     heading: ClassVar[StrOrPromise]
     lead: ClassVar[StrOrPromise]
     template: ClassVar[str]
-    # Whether the act needs the order of messages. If so, it acts on one partition only.
+    # An act that needs the order of messages takes only one partition.
     needs_order: ClassVar[bool] = False
 
     def __init__(
@@ -39,31 +38,28 @@ class ActForm(forms.Form):
         is_partitioned: bool = False,
         **options: Any,
     ) -> None:
-        """`topic` is the full name of the topic that the act is about; `is_partitioned` says whether it has partitions.
-
-        Both decide how the form reads a message id of three numbers. `options` are those of Django's forms.
-        """
+        """`topic` is the full name of the topic whose message ids the form reads."""
         super().__init__(data, **options)
         self._topic = topic
         self._is_partitioned = is_partitioned
 
     @classmethod
     def is_on_one_partition(cls) -> bool:
-        """Return whether the act takes only one partition: it needs order, or the broker refuses several.
+        """Return whether the act takes only one partition.
 
-        For forms of acts on a subscription only.
+        Call this method only on forms of acts on a subscription.
         """
         return cls.needs_order or not KINDS[cls.kind].takes_partitions
 
     def message_id(self, text: str) -> str:
-        """Read a message id of the topic, as `read_message_id` does."""
+        """Read a message id of the form's topic."""
         return read_message_id(text, topic=self._topic, is_partitioned=self._is_partitioned)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the act's parameters. Call it for a valid form only."""
+        """Return the act's parameters. The form must be valid."""
         return {}
 
 
 def posted(request: HttpRequest) -> QueryDict:
-    """Return the values of a form that was sent: in the query string by the button of a cure, else in the body."""
+    """Return the values of a form that was sent in the query string or in the body."""
     return request.GET if request.POST.get("plan") == _FILLED_IN else request.POST

@@ -16,7 +16,7 @@ __all__ = ["RedriveForm", "SendToDeadLettersForm"]
 
 
 class SendToDeadLettersForm(ActForm):
-    """Copy one message to the dead-letter topic, and acknowledge it."""
+    """The form that copies a message to the dead-letter topic and acknowledges it."""
 
     kind = "send_to_dead_letters"
     heading = gettext_lazy("Send to dead letters")
@@ -37,7 +37,6 @@ class SendToDeadLettersForm(ActForm):
     )
 
     def clean_id(self) -> str:
-        """Check the syntax of the id. The act checks that the topic has the message."""
         return self.message_id(self.cleaned_data["id"])
 
     def clean_to_topic(self) -> str:
@@ -48,7 +47,7 @@ class SendToDeadLettersForm(ActForm):
 
 
 class RedriveForm(ActForm):
-    """Publish dead letters to their original topics, or to one that the user names."""
+    """The form that publishes dead letters to their original topics, or to a named topic."""
 
     kind = "redrive"
     heading = gettext_lazy("Redrive")
@@ -117,7 +116,6 @@ class RedriveForm(ActForm):
     )
 
     def clean_id(self) -> str:
-        """Check the syntax of the id, if there is one."""
         text: str = self.cleaned_data["id"].strip()
         return self.message_id(text) if text else ""
 
@@ -125,15 +123,12 @@ class RedriveForm(ActForm):
         return read_topic_name(self.cleaned_data["to_topic"])
 
     def clean_after_ms(self) -> int | None:
-        """Read the time into milliseconds since 1970."""
         return read_time(self.cleaned_data["after_ms"])
 
     def clean_before_ms(self) -> int | None:
-        """Read the time into milliseconds since 1970."""
         return read_time(self.cleaned_data["before_ms"])
 
     def clean(self) -> dict[str, Any]:
-        """Require the name of a property if there is a value for it."""
         given = super().clean() or {}
         if given.get("property_value") and not given.get("property_name"):
             self.add_error("property_name", _("Name the property that has this value."))

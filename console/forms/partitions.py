@@ -1,4 +1,4 @@
-"""The choice of a topic's partitions for an act: boxes to tick, or a text field if there are more than 64."""
+"""The form that chooses a topic's partitions for an act."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _MOST_BOXES: Final = 64
 
 
 class PartitionsForm(forms.Form):
-    """The choice of partitions. Ticked at first: those that the link to the form names, or all if it names none."""
+    """Boxes for the partitions, or a text field if there are too many.
+
+    At first, the partitions in the link are ticked, or all if the link names none.
+    """
 
     def __init__(self, request: HttpRequest, partitions: Sequence[int]) -> None:
         super().__init__(request.POST if request.method == "POST" else None)
@@ -41,7 +44,7 @@ class PartitionsForm(forms.Form):
         return [(each, each in ticked) for each in self._all]
 
     def parameters(self) -> dict[str, Any]:
-        """Return the act's parameter `partitions`, or no parameter for all of them. Call it for a valid form only."""
+        """Return the act's parameter `partitions`, or no parameter for all partitions. The form must be valid."""
         if not self.has_boxes:
             text = self.cleaned_data["partitions"].strip()
             return {"partitions": text} if text else {}

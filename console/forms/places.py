@@ -19,7 +19,7 @@ __all__ = ["PlaceForm", "ResetForm", "RewindForm"]
 
 
 class RewindForm(ActForm):
-    """Move to a time before now (a preset button), or back by a number of messages."""
+    """The form that moves a cursor back by a preset time or by a number of messages."""
 
     kind = "reset"
     heading = gettext_lazy("Rewind")
@@ -42,7 +42,6 @@ class RewindForm(ActForm):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Require one of the presets, or a number of messages."""
         given = super().clean() or {}
         back = given.get("back") or ""
         if back and back not in self.PRESETS:
@@ -52,7 +51,6 @@ class RewindForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the preset's length of time if a preset button was pressed, else the number of messages."""
         back = self.cleaned_data["back"]
         if back:
             return {"to": "back_time", "back_ms": self.PRESETS[back][1]}
@@ -60,7 +58,7 @@ class RewindForm(ActForm):
 
 
 class PlaceForm(ActForm):
-    """The fields of a place in a topic: the beginning, the end, a time, a message id or a bookmark."""
+    """The fields that name a place in a topic."""
 
     to = forms.ChoiceField(
         choices=[("earliest", ""), ("latest", ""), ("time", ""), ("id", ""), ("bookmark", "")],
@@ -75,16 +73,13 @@ class PlaceForm(ActForm):
     bookmark = forms.CharField(required=False, strip=False)
 
     def clean_time(self) -> int | None:
-        """Read ISO 8601, in the user's zone unless it has an offset, into milliseconds since 1970."""
         return read_time(self.cleaned_data["time"])
 
     def clean_id(self) -> str:
-        """Check the syntax of the id, if there is one."""
         text: str = self.cleaned_data["id"].strip()
         return self.message_id(text) if text else ""
 
     def clean(self) -> dict[str, Any]:
-        """Require the field that the chosen place needs."""
         given = super().clean() or {}
         if given.get("to") == "time" and given.get("time") is None and "time" not in self.errors:
             self.add_error("time", _("Give the time."))
@@ -95,7 +90,7 @@ class PlaceForm(ActForm):
         return given
 
     def place(self) -> dict[str, Any]:
-        """Return the act's parameters, with only the fields that the chosen place needs."""
+        """Return the act's parameters for the chosen place."""
         given = self.cleaned_data
         match given["to"]:
             case "time":
@@ -109,7 +104,7 @@ class PlaceForm(ActForm):
 
 
 class ResetForm(PlaceForm):
-    """Move to the beginning, the end, a time, a message id or a bookmark."""
+    """The form that moves a cursor to an exact place."""
 
     kind = "reset"
     heading = gettext_lazy("Reset")

@@ -1,4 +1,4 @@
-"""The forms that skip messages, so that these count as acked."""
+"""The forms that skip messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ClearForm", "SkipForm", "SkipOneForm"]
 
 
 class SkipForm(ActForm):
-    """Skip the next N messages."""
+    """The form that skips the next messages."""
 
     kind = "skip"
     heading = gettext_lazy("Skip messages")
@@ -36,7 +36,7 @@ class SkipForm(ActForm):
 
 
 class SkipOneForm(ActForm):
-    """Skip the message with this id."""
+    """The form that skips one message."""
 
     kind = "skip_one"
     heading = gettext_lazy("Skip one message")
@@ -48,7 +48,6 @@ class SkipOneForm(ActForm):
     id = forms.CharField(error_messages={"required": gettext_lazy("Give the message id.")})
 
     def clean_id(self) -> str:
-        """Check the syntax of the id. The act checks that the topic has the message."""
         return self.message_id(self.cleaned_data["id"])
 
     def parameters(self) -> dict[str, Any]:
@@ -56,7 +55,7 @@ class SkipOneForm(ActForm):
 
 
 class ClearForm(ActForm):
-    """Skip the whole backlog."""
+    """The form that skips the whole backlog."""
 
     kind = "clear"
     heading = gettext_lazy("Clear the backlog")

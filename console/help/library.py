@@ -1,4 +1,4 @@
-"""Find the pages and pictures of the documentation: under docs/ in a checkout, or in console/docs in a wheel."""
+"""Find the pages and pictures of the documentation, in a checkout or in a wheel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INDEX: Final = "README"
 
 @cache
 def pages() -> dict[str, Path]:
-    """Return each page by its name, which is its path without `.md`. A README has the name of its folder."""
+    """Return each page by its name, which is the path without `.md`. A README has its folder's name."""
     folder = _folder()
     return {page_name(path.relative_to(folder).as_posix()): path for path in folder.rglob("*.md")}
 
@@ -27,12 +27,12 @@ def pictures() -> dict[str, Path]:
 
 
 def page_name(file: str) -> str:
-    """Return the name of the page in this file of the documentation. The index has an empty name."""
+    """Return the name of the page in a file. The index has an empty name."""
     return file.removesuffix(".md").removesuffix(_INDEX).removesuffix("/")
 
 
 def runbook_page(rule: str) -> str:
-    """Return the name of the runbook's page about a rule of the diagnosis, or about a problem."""
+    """Return the name of the runbook's page about a rule or a problem."""
     return f"runbook/{rule.replace('_', '-')}"
 
 

@@ -1,4 +1,4 @@
-"""Render a page of the documentation as HTML, with links to the other pages that the console serves."""
+"""Render a page of the documentation as HTML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_IN_ANCHOR: Final = re.compile(r"[^\w\- ]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelpPage:
-    """A page as the console shows it."""
+    """A rendered page."""
 
     title: str
     html: SafeString
@@ -30,7 +30,7 @@ class HelpPage:
 
 
 class _Renderer(RendererHTML):
-    """Wraps each table in an element that users can scroll, even with the keyboard."""
+    """Wraps each table in an element that the keyboard can scroll."""
 
     def table_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         return f'<div class="scroll" tabindex="0">{self.renderToken(tokens, at, options, env)}'
@@ -44,9 +44,10 @@ _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Rende
 
 
 def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPage:
-    """Render a page. `file` is its path in the documentation, and `address_of` returns the address of another file.
+    """Render a page of the documentation.
 
-    If `address_of` returns "" for a file, a link to the file becomes plain text.
+    `file` is the page's path. `address_of` takes the path of another file and returns its address.
+    If the address is empty, a link to the file becomes plain text.
     """
     tokens = _MARKDOWN.parse(text)
     title, anchors = "", set[str]()
@@ -57,7 +58,7 @@ def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPag
             anchor = _anchor(words, anchors)
             anchors.add(anchor)
             token.attrSet("id", anchor)
-        # The content security policy forbids the style attribute that the parser gives an aligned cell.
+        # The content security policy forbids the style attribute of aligned cells.
         elif token.type in ("th_open", "td_open") and "right" in str(token.attrs.pop("style", "")):
             token.attrSet("class", "number")
     for token in tokens:
@@ -73,7 +74,7 @@ def _text_of(inline: Token) -> str:
 
 
 def _anchor(words: str, taken: set[str]) -> str:
-    """Return the anchor that GitHub gives a heading, so that links work there and in the console."""
+    """Return the anchor that GitHub gives a heading, because links must also work on GitHub."""
     plain = _NOT_IN_ANCHOR.sub("", words.lower()).replace(" ", "-")
     number, anchor = 0, plain
     while anchor in taken:

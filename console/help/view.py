@@ -47,7 +47,6 @@ def _rendered(page: str, _changed_ns: int) -> HelpPage:
 
 
 def _address_of(file: str) -> str:
-    """Return the address of a file of the documentation; empty if the console does not serve it."""
     if file in pictures():
         return help_url(file)
     name = page_name(file)

@@ -10,22 +10,25 @@ __all__ = ["BARS_HEIGHT", "BARS_WIDTH", "Bars", "bars"]
 
 BARS_WIDTH: Final = 960
 BARS_HEIGHT: Final = 96
-_GAP: Final = 0.2  # the gap's share of a bar's place
-_LEAST: Final = 1.0  # the least height in drawing units, so that one message is visible beside millions
+_GAP: Final = 0.2  # Share of a bar's place that stays empty
+_LEAST: Final = 1.0  # The least height of a bar, so that one message stays visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """The path of an SVG, and the numbers that it shows."""
+    """An SVG path, and the numbers that it shows."""
 
     path: str
-    most: int | None  # None = nothing is known
-    places: int  # equal parts of the width, one for each key
-    unknown: int  # places without a number, which stay empty
+    most: int | None  # None if nothing is known
+    places: int  # Equal parts of the width, one for each key
+    unknown: int  # Places without a number
 
 
 def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:
-    """Draw a bar for each of `places` keys from `first`, `step` apart. A key whose value is 0 or missing has none."""
+    """Draw bars for `places` keys, which begin at `first` and are `step` apart.
+
+    A key whose value is 0 or missing gets no bar.
+    """
     keys = [first + step * number for number in range(places)]
     known = {key: values[key] for key in keys if key in values}
     most = max(known.values(), default=None)

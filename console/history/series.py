@@ -1,4 +1,4 @@
-"""Compute the steps of a chart from stored points. A time without a point is a time in which nothing changed."""
+"""Compute the steps of a chart from stored points. During a time without a point, nothing changed."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One stored point of a topic (`subscription_id` 0) or of a subscription."""
+    """A stored point of a subscription, or of a topic if `subscription_id` is 0. Unknown numbers are None."""
 
     at_ms: int
     topic_id: int
     subscription_id: int
-    messages_in: int | None  # None for a subscription, like bytes_in
-    bytes_in: int | None
+    messages_in: int | None  # None for a subscription
+    bytes_in: int | None  # None for a subscription
     messages_out: int
     messages_acked: int
     messages_redelivered: int
-    backlog_before: int | None  # None = unknown, here and below
+    backlog_before: int | None
     backlog: int | None
     backlog_most: int | None
-    stored_bytes: int | None  # also None for a subscription
-    # Counts of acks by latency, as in vela.wire.latency_counts. None for a topic, and if nothing was acked.
+    stored_bytes: int | None  # None for a subscription
+    # Counts of acks by latency, as in `vela.wire.latency_counts`. None for a topic.
     ack_latencies: Sequence[int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The numbers that apply throughout a window without points. None = unknown."""
+    """The numbers of a window without points. Unknown numbers are None."""
 
     backlog_messages: int | None = None
     stored_bytes: int | None = None
@@ -44,23 +44,23 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The numbers of one step. Rates are per second; None = unknown."""
+    """One step of a chart. Rates are per second, and unknown numbers are None."""
 
-    at_ms: int  # when the step begins
-    seconds: float | None  # the time that its rates cover; may be less than the step's length
+    at_ms: int
+    seconds: float | None  # The time that the rates cover
     message_rate_in: float | None
     byte_rate_in: float | None
     message_rate_out: float | None
     message_rate_acked: float | None
     message_rate_redelivered: float | None
-    backlog_messages: int | None  # when the step ends
-    backlog_most_messages: int | None  # the largest during the step
-    stored_bytes: int | None  # when the step ends
-    ack_latencies: Sequence[int] | None  # as in Reading
+    backlog_messages: int | None  # The backlog at the end of the step
+    backlog_most_messages: int | None
+    stored_bytes: int | None  # The size at the end of the step
+    ack_latencies: Sequence[int] | None
 
     @property
     def ack_p50_ms(self) -> int | None:
-        """The median time from delivery to ack, interpolated like the two below. None if nothing was acked."""
+        """The median time from delivery to ack, or None if nothing was acked."""
         return percentile_ms(self.ack_latencies or (), 0.5)
 
     @property
@@ -86,13 +86,12 @@ def steps(
 ) -> tuple[Step, ...]:
     """Return every step of the frame, oldest first.
 
-    Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
-    without a point in `own` keeps the backlog and size of the step before, and its other rates are 0. These steps are
-    unknown:
+    Incoming rates come from `topic`, because the points of a subscription have none. A step without a point in `own`
+    keeps the backlog and size of the step before. These steps are unknown:
 
-    - those that begin at `known_until_ms` or later; a step that contains this time has the rates of the part before it;
-    - those without a point that end at or before `known_from_ms`: nothing existed yet, or the points are deleted;
-    - those that overlap an `unread` time; the steps after it do not keep the backlog and size from before it.
+    - Steps that begin at or after `known_until_ms`. The rates of the last known step end at this time.
+    - Steps without a point that end at or before `known_from_ms`.
+    - Steps that overlap an `unread` time. Later steps do not keep an earlier backlog and size.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
@@ -135,7 +134,7 @@ def steps(
 
 
 def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
-    """Add up several series, step by step. Unknown numbers count as 0, unless all are unknown."""
+    """Add up several series, step by step. Unknown numbers count as 0 unless all are unknown."""
     return tuple(
         Step(
             at_ms=together[0].at_ms,
@@ -200,7 +199,6 @@ def _sum(values: Iterable[Number | None]) -> Number | None:
 
 
 def _by_step(frame: Frame, readings: Iterable[Reading]) -> list[list[Reading]]:
-    """Return the readings of each step, oldest first."""
     by_step: list[list[Reading]] = [[] for _ in range(frame.window.steps)]
     for reading in sorted(readings, key=lambda reading: reading.at_ms):
         number = (reading.at_ms - frame.from_ms) // frame.step_ms
@@ -221,7 +219,6 @@ def _read_steps(frame: Frame, unread: Sequence[tuple[int, int]]) -> list[bool]:
 def _level(
     by_step: Sequence[Sequence[Reading]], is_read: Sequence[bool], now: Level
 ) -> tuple[int | None, int | None]:
-    """Return the backlog and the size when the first of these steps begins. None = unknown."""
     for readings, all_read in zip(by_step, is_read, strict=True):
         if not all_read:
             return None, None

@@ -1,4 +1,4 @@
-"""Draw the backlog of the last hour as a small line for a row of a table."""
+"""Draw the backlog of the last hour as a small line."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ __all__ = ["BUCKET_MS", "HEIGHT", "WIDTH", "BacklogPoint", "Sparkline", "sparkli
 
 WIDTH: Final = 96
 HEIGHT: Final = 20
-BUCKET_MS: Final = 60_000  # the time that one point covers
-_EDGE: Final = 1.5  # margin above and below, because the line has a thickness
+BUCKET_MS: Final = 60_000  # The time that one point covers
+_EDGE: Final = 1.5  # A margin for the line's thickness
 
 
 class BacklogPoint(NamedTuple):
-    """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute. None = unknown.
+    """The backlog of a subscription in one minute, or of a topic if `subscription_id` is 0.
 
-    A topic or subscription created in the last hour also has a point without numbers, in the minute of its creation. A
-    point of topic 0 says that points are missing. A list of topics reads up to 3,000 points, and a tuple takes less
-    time to make than a dataclass.
+    A point without numbers marks the creation of a topic or a subscription. A point of topic 0 says that points are
+    missing. A tuple is faster to make than a dataclass, and a list of topics reads up to 3,000 points.
     """
 
     at_ms: int
@@ -33,16 +32,16 @@ class BacklogPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sparkline:
-    """The path of an SVG, and the numbers that it shows. An empty path: nothing is known."""
+    """An SVG path, and the numbers that it shows. The path is empty if nothing is known."""
 
     path: str
-    first: int | None  # at the left edge
+    first: int | None  # The backlog at the left edge
     most: int | None
-    last: int | None  # at the right edge
+    last: int | None  # The backlog at the right edge
 
 
 def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, to_ms: int) -> Sparkline:
-    """Draw the backlog from `from_ms` to `to_ms` as steps, because it stays the same until the next point.
+    """Draw the backlog from `from_ms` to `to_ms` as steps.
 
     `now` is the backlog at the right edge. Nothing is drawn before the first known number.
     """
@@ -66,9 +65,9 @@ def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, 
 
 
 def _corners(ordered: list[BacklogPoint], to_ms: int) -> Iterator[tuple[int, int | None]]:
-    """Yield a corner at the start of each point's minute, with the largest backlog in that minute.
+    """Yield the time and the backlog of each corner.
 
-    If the next minute is drawn and has no point, also yield one at the minute's end, with the last backlog.
+    A point's minute shows its largest backlog. Before a minute without a point, the last backlog follows.
     """
     for point, following in pairwise([*ordered, None]):
         if point is None:
@@ -80,5 +79,4 @@ def _corners(ordered: list[BacklogPoint], to_ms: int) -> Iterator[tuple[int, int
 
 
 def _short(number: float) -> str:
-    """Write a coordinate with at most one decimal."""
     return f"{number:.1f}".removesuffix(".0")

@@ -1,1 +1,1 @@
-"""The rules, one file each, grouped by where the cause is. `console.diagnosis.diagnose` ranks them."""
+"""The rules of the diagnosis, grouped by where the cause is."""

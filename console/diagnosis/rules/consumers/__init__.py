@@ -1,1 +1,1 @@
-"""Causes at the consumers: none, too few, or clients that do not receive or do not finish messages."""
+"""Rules about causes at the consumers."""

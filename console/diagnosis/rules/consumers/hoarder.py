@@ -1,7 +1,4 @@
-"""One consumer has prefetched nearly everything, and others that ask for messages have next to nothing.
-
-Consumers with a full queue do not count: they are busy or hang, and would not receive the hoarder's messages.
-"""
+"""One consumer has prefetched nearly everything, while others wait for messages."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # how long the others have got nothing
+WINDOW_S: Final = 5.0
 LEAST_MESSAGES: Final = 10
-LEAST_SHARE: Final = 0.8  # the hoarder's share of the messages in flight
-LEAST_TIMES: Final = 20  # the hoarder has at least this many times the messages of each of the others
+LEAST_SHARE: Final = 0.8
+LEAST_TIMES: Final = 20  # The hoarder has this many times the messages of a waiting consumer
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -35,7 +32,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         and each.is_available
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
-    # If messages are ready, or may be, for a consumer that can receive them, the hoarder is not the cause.
+    # While messages are ready, or may be ready, the hoarder is not the cause.
     if not few or snapshot.ready_entries != 0:
         return None
     return Finding(
@@ -59,12 +56,11 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
-    """Return the act that gives work to the other consumers, which now ask for `room` messages in total.
+    """Return the act that gives the hoarder's messages to the other consumers.
 
-    Usually it is a disconnect: the hoarder's client drops its queue and subscribes again at once. It then gets the
-    messages for which the others have no room. On Shared, if they lack room and the hoarder's queue is full, the act is
-    a redelivery: the hoarder asks for no messages, so the others get all of them, as many at a time as they ask for.
-    But the hoarder's client still has the messages, and may process them too.
+    The other consumers ask for `room` messages. After a disconnect, the hoarder comes back and takes the messages
+    beyond `room`. On Shared, a redelivery gives the hoarder nothing while its queue is full. The hoarder's client
+    may still process its copies.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(

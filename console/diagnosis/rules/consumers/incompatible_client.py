@@ -1,4 +1,4 @@
-"""The client is too old for a message in the topic: the broker ended its connection at that message."""
+"""The client is too old for a message in the topic, so the broker ended its connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 60.0  # if any consumer is connected, the departure is reported only for this long
+# While any consumer is connected, the departure is reported only for this long.
+WINDOW_S: Final = 60.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

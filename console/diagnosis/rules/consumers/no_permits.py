@@ -1,4 +1,4 @@
-"""No consumer asks for messages: their queues are full, or their applications do not receive."""
+"""No consumer asks for messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 10.0  # how long there has been no request, delivery or ack
+WINDOW_S: Final = 10.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

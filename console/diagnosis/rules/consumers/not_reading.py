@@ -1,4 +1,4 @@
-"""The connections of some consumers accept no bytes: a slow network, or a client that hangs."""
+"""The connections of some consumers accept no bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # how long there has been no delivery
+WINDOW_S: Final = 5.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

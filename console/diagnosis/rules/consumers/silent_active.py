@@ -1,4 +1,4 @@
-"""Failover: the active consumer does nothing, and another consumer stands by."""
+"""On Failover, the active consumer does nothing while another consumer stands by."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 10.0  # how long there has been no request, delivery or ack
+WINDOW_S: Final = 10.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -19,9 +19,9 @@ def find(snapshot: Snapshot) -> Finding | None:
     if active is None or len(consumers) < 2 or not subscription.backlog_messages:
         return None
     if snapshot.has_working_state:
-        return None  # the consumer works, but its acks are far apart
+        return None  # The consumer works, but seldom acks
     if active.is_available and not active.unacked_messages:
-        return None  # the consumer waits for messages, and the fault is elsewhere
+        return None  # The consumer waits for messages, so the fault is elsewhere
     if snapshot.seconds_since(active.last_sign_ms) < WINDOW_S:
         return None
     standby = next(each for each in consumers if each.key != active.key)

@@ -1,4 +1,4 @@
-"""Consumers ack, but more slowly than producers publish, so the backlog grows."""
+"""Consumers ack more slowly than producers publish, so the backlog grows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-_MOST_MORE: Final = 20  # consumers to add; if more are needed, the cure names no number
-_BACKLOG_S: Final = 5.0  # messages published in this time may simply be in transit
+_MOST_MORE: Final = 20  # If more consumers are missing, the cure names no number
+_BACKLOG_S: Final = 5.0  # Messages published within this time may still be in transit
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -22,7 +22,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     rate_in, rate_acked = snapshot.topic.message_rate_in, subscription.message_rate_acked
     if rate_in is None or rate_acked is None or not snapshot.consumers:
         return None
-    # The broker judges the state over at least half a minute, so rates of a few seconds do not overrule it.
+    # The rates cover a shorter time than the state, so they do not overrule the state.
     is_judged = subscription.state == "falling behind"
     if not is_judged and not _grows(snapshot, rate_in, rate_acked):
         return None
@@ -59,7 +59,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _missing(snapshot: Snapshot, too_many_per_s: float, each_acks_per_s: float) -> int:
-    """Return how many more consumers like these would be enough. 0 = unknown, or more than `_MOST_MORE`."""
+    """Return how many more consumers are needed, or 0 if unknown or too many."""
     if each_acks_per_s < STILL_PER_S or not are_known(snapshot.consumers, snapshot.now_ms):
         return 0
     more = max(1, ceil(too_many_per_s / each_acks_per_s))
@@ -91,7 +91,6 @@ def _cure_of_starved(type_: str) -> Cure:
 
 
 def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
-    """Return whether the rates show that the backlog grows. False once the broker has judged the state."""
     return (
         snapshot.subscription.state in ("watching", "unknown")
         and snapshot.seconds_since(snapshot.subscription.state_since_ms) >= WINDOW_S
@@ -103,7 +102,6 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
 
 
 def _cure(type_: str, more: int) -> Cure:
-    """Return the cure. `more` is the number of consumers to add; 0 = the cure names no number."""
     if type_ in SHARED:
         if not more:
             return Cure(text=said("Make each consumer faster, or add consumers."))

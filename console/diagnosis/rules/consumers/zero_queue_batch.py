@@ -1,4 +1,4 @@
-"""A consumer without a queue was sent a batch: it asks for one message at a time and cannot handle several."""
+"""A consumer without a receiver queue was sent a batch, which it cannot take."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # how long there has been no request, delivery or ack
+WINDOW_S: Final = 5.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
     first = snapshot.cursor.first
     if first is None or first.messages < 2:
         return None
-    # Such a consumer granted one permit, and the batch used one for each of its messages.
+    # The consumer granted one permit. The batch used one permit for each message.
     stuck = [
         each
         for each in snapshot.consumers

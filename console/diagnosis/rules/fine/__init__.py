@@ -1,1 +1,1 @@
-"""The findings when no cause matches: the subscription is fine, or only the symptom is known."""
+"""Rules that apply if no cause is found."""

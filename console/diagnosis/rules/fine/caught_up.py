@@ -1,4 +1,4 @@
-"""Fine: no message waits."""
+"""No message waits."""
 
 from __future__ import annotations
 

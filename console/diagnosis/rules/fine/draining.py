@@ -1,4 +1,4 @@
-"""Fine: consumers ack, and the broker has not judged that they fall behind."""
+"""Consumers ack, and the broker has not judged that they fall behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # the time over which the broker measures rates
+WINDOW_S: Final = 5.0  # Seconds over which the broker measures rates
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -24,7 +24,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         fact(said("acked"), rate_acked, Unit.PER_SECOND),
         fact(said("published"), rate_in, Unit.PER_SECOND),
     ]
-    # The rates cover a few seconds. The broker judges the state over a longer time.
+    # The state covers a longer time than the rates.
     match subscription.state:
         case "draining":
             sentence = said("Consumers ack faster than producers publish, so the backlog drains.")

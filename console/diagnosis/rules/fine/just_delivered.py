@@ -1,4 +1,4 @@
-"""Fine so far: consumers were active a moment ago, and it is too early to judge."""
+"""Consumers were active a moment ago, so it is too early to judge."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # the window of too_slow, the longest among the rules about a consumer's activity
+WINDOW_S: Final = 20.0  # The longest window of the rules about a consumer's activity
 
 
 def find(snapshot: Snapshot) -> Finding | None:
     consumers = snapshot.consumers
     if not consumers or snapshot.subscription.state == "stuck":
-        return None  # messages wait, and no consumer has acked any for a while
+        return None
     latest_ms = max(each.last_sign_ms for each in consumers)
     if snapshot.seconds_since(latest_ms) >= WINDOW_S:
         return None

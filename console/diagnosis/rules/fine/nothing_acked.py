@@ -10,8 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-# As in `just_delivered`: that rule runs first and hides this one for that long, unless the state is stuck.
-WINDOW_S: Final = 20.0
+WINDOW_S: Final = 20.0  # The window of the rule `just_delivered`, which runs first
 
 
 def find(snapshot: Snapshot) -> Finding | None:

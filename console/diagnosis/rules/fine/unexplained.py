@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # as in `nothing_acked`
+WINDOW_S: Final = 20.0  # The window of the rule `just_delivered`, which runs first
 
 
 def find(snapshot: Snapshot) -> Finding | None:

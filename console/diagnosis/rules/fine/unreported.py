@@ -1,7 +1,4 @@
-"""The broker has not reported on the subscription, so its deliveries are unknown.
-
-The first report comes up to a second after the topic's first client has connected.
-"""
+"""The broker has not reported on the subscription, so its deliveries are unknown."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Causes that an operator or a setting makes: a pause, a limit, a rate, a quota."""
+"""Rules about causes that an operator or a setting makes."""

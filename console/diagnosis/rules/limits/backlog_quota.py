@@ -1,4 +1,4 @@
-"""The backlog quota is reached: producers are stopped, or the oldest messages are given up."""
+"""The backlog quota is reached."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def sentence_of(policy: str, whose: str) -> str:
-    """Return a sentence that says what the broker does because this backlog has reached the quota."""
+    """Return a sentence about what the broker does when a backlog reaches the quota."""
     if policy == _EVICTION:
         return said(
             "{whose} has reached the backlog quota: the broker gives up its oldest messages.", whose=whose
@@ -47,10 +47,6 @@ def sentence_of(policy: str, whose: str) -> str:
 
 
 def _breach(snapshot: Snapshot) -> tuple[str, tuple[Evidence, ...]] | None:
-    """Return the subscription that has reached the quota, and the evidence.
-
-    The age of the oldest message is known only for the subscription of the snapshot.
-    """
     limits, subscription, first = snapshot.limits, snapshot.subscription, snapshot.cursor.first
     name, backlog_bytes = subscription.name, subscription.backlog_bytes
     if snapshot.slowest is not None and snapshot.slowest.backlog_bytes > backlog_bytes:
@@ -60,6 +56,7 @@ def _breach(snapshot: Snapshot) -> tuple[str, tuple[Evidence, ...]] | None:
             fact(said("largest backlog"), backlog_bytes, Unit.BYTES),
             fact("backlog_quota_bytes", limits.quota_bytes, Unit.BYTES),
         )
+    # The age of the oldest message is known only for the snapshot's subscription.
     if limits.quota_ms >= 0 and first is not None:
         age_s = snapshot.seconds_since(first.appended_ms)
         if age_s * 1000 > limits.quota_ms:

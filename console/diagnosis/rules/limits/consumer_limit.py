@@ -1,4 +1,4 @@
-"""Consumers are blocked: each has as many unacked messages as one consumer may have."""
+"""Some consumers have as many unacked messages as one consumer may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subscription is blocked: all its consumers together have as many unacked messages as they may have."""
+"""All consumers together have as many unacked messages as the subscription may have."""
 
 from __future__ import annotations
 

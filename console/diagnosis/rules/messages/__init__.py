@@ -1,1 +1,1 @@
-"""Causes in the messages: failing or forgotten ones, keys, delays, dead letters, the oldest segment."""
+"""Rules about causes in the messages."""

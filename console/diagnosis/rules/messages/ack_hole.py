@@ -1,4 +1,4 @@
-"""A hole: a few old messages are unacked, and many after them are acked."""
+"""A few old messages are unacked, and many messages after them are acked."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # how long ago the hole's first message was stored or, if it is in flight, delivered
-_LEAST_ACKED: Final = 50  # acked entries after the hole
-_MOST_SHARE: Final = 0.1  # the entries in the hole, as a share of those acked after it
+WINDOW_S: Final = 20.0
+_LEAST_ACKED: Final = 50  # Acked entries after the unacked ones
+_MOST_SHARE: Final = 0.1  # Unacked entries, as a share of the acked entries after them
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -25,7 +25,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if snapshot.seconds_since(max(first.appended_ms, first.delivered_ms)) < WINDOW_S:
         return None
     if snapshot.delayed is not None and not first.consumer_key:
-        return None  # the first message may be a delayed one
+        return None  # The first message may be delayed
     evidence = [
         fact(said("first of them"), first.position),
         fact(said("stored"), first.appended_ms, Unit.TIME),

@@ -1,4 +1,4 @@
-"""Key_Shared: messages wait for one consumer, which takes no more or has earlier messages of their key in flight."""
+"""On Key_Shared, messages wait because one consumer blocks their key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # both the consumer's last ack and its oldest delivery are at least this old
+WINDOW_S: Final = 5.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -25,7 +25,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     ):
         return None
     if not any(each.is_available for each in snapshot.consumers if each.key != consumer.key):
-        return None  # no other consumer could receive anything, so the key is not the cause
+        return None  # No other consumer could receive messages, so the key is not the cause
     if block.is_draining:
         why = said(
             "{name} has earlier messages with their key in flight and no longer owns the key",

@@ -1,4 +1,4 @@
-"""The dead-letter topic fills up and nobody reads it, or nothing keeps its messages."""
+"""Nobody reads the dead-letter topic, or the topic has no subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer keeps a message unacked for a long time, and the broker has no ack timeout to take it back."""
+"""A consumer keeps a message unacked for a long time, and no ack timeout takes it back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # both the delivery and the consumer's last ack are at least this old
+WINDOW_S: Final = 20.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -22,11 +22,11 @@ def find(snapshot: Snapshot) -> Finding | None:
     consumer = next((each for each in snapshot.consumers if each.key == first.consumer_key), None)
     if consumer is None:
         return None
-    # While the consumer acks other messages, this one may simply be far back in a long queue.
+    # While the consumer acks other messages, this message may be far back in a long queue.
     if snapshot.seconds_since(consumer.last_ack_ms) < WINDOW_S:
         return None
     if snapshot.has_working_state and not snapshot.cursor.acked_behind_entries:
-        return None  # the consumer may need this long for one message
+        return None  # The consumer may need this long for one message
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,

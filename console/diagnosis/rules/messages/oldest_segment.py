@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 3600.0  # how long ago the segment was closed
+WINDOW_S: Final = 3600.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

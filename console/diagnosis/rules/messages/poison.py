@@ -1,4 +1,4 @@
-"""A poison message: the oldest unacked entry is redelivered again and again, and mark-delete stays before it."""
+"""The oldest unacked entry is redelivered again and again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 0.0  # the number of redeliveries alone decides
+WINDOW_S: Final = 0.0
 LEAST_REDELIVERIES: Final = 3
 
 

@@ -1,1 +1,1 @@
-"""Causes outside the subscription: processes, the database, the log."""
+"""Rules about causes in processes, the database and the log."""

@@ -1,4 +1,4 @@
-"""A statement of Vela waits for a lock in PostgreSQL that another connection has."""
+"""A statement of Vela waits for a lock in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # how long the statement has waited
+WINDOW_S: Final = 5.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

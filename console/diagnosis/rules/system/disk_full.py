@@ -1,4 +1,4 @@
-"""The disk of the database is nearly full: without room PostgreSQL stops, and then appends and acks stop too."""
+"""The disk of the database is nearly full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries are missing from the log: delivery stops before them, because the broker never skips entries silently."""
+"""Entries are missing from the log, and delivery stops before them."""
 
 from __future__ import annotations
 

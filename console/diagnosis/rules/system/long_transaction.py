@@ -1,4 +1,4 @@
-"""A transaction has been open for a long time: PostgreSQL cannot clean up, and dropping a segment may wait for it."""
+"""A transaction has been open for a long time."""
 
 from __future__ import annotations
 

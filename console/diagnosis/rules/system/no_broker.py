@@ -1,4 +1,4 @@
-"""No broker runs, or the one that runs hangs: nothing is delivered, and all reported numbers are old."""
+"""No broker runs, or the broker hangs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from console.words.troubles import SILENT_AFTER_MS
 
 __all__ = ["RULE"]
 
-# How long there was no sign of life. The notice above every page waits just as long.
 WINDOW_S: Final = SILENT_AFTER_MS / 1000
 
 

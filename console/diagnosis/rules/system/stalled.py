@@ -1,4 +1,4 @@
-"""A stall inside the broker: consumers ask for messages, messages are ready, and none is sent."""
+"""Consumers ask for messages and messages are ready, but the broker sends none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 10.0  # how long nothing was published, and the consumers that ask were silent
+WINDOW_S: Final = 10.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -55,7 +55,6 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _is_held_back(snapshot: Snapshot) -> bool:
-    """Return whether something other than a fault of the broker keeps it from sending."""
     subscription, database = snapshot.subscription, snapshot.database
     return (
         subscription.pause is not None

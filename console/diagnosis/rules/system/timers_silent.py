@@ -1,4 +1,4 @@
-"""Celery beat or its tick worker is silent: alerts, the pipeline and the long-term history of the charts stop."""
+"""Celery beat or its tick worker is silent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from console.words.troubles import TICKS_MISSED, WITHOUT_CELERY
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 15.0  # longer if VELA_TICK_MS is so long that five ticks take more time
+WINDOW_S: Final = 15.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

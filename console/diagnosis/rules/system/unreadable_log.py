@@ -1,4 +1,4 @@
-"""The log cannot be read, most often because the storage of offloaded ledgers does not answer: consumers wait."""
+"""The broker cannot read the log."""
 
 from __future__ import annotations
 
