@@ -124,7 +124,6 @@ class Consumer:
     # The delivery time of the oldest entry in flight, or 0. On Exclusive and Failover, it is the latest delivery time.
     oldest_delivered_ms: int
     oldest_position: str  # The oldest entry in flight as ledger:entry, or empty
-    most_redeliveries: int  # The largest redelivery count of the deliveries that were read
 
     @property
     def last_sign_ms(self) -> int:

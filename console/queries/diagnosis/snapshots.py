@@ -361,7 +361,6 @@ def _consumer(row: ConsumerRow, deliveries: Sequence[PendingRow]) -> Consumer:
         last_ack_ms=row.last_ack_ms,
         oldest_delivered_ms=oldest_ms,
         oldest_position=next((each.place for each in mine if each.delivered_ms == oldest_ms), ""),
-        most_redeliveries=max((each.redelivery_count for each in mine), default=0),
     )
 
 

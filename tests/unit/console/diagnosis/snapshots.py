@@ -48,7 +48,6 @@ def a_consumer(key: int = 1, **changes: Any) -> Consumer:
             last_ack_ms=ago_ms(1),
             oldest_delivered_ms=ago_ms(1),
             oldest_position="7:11",
-            most_redeliveries=0,
         ),
         **changes,
     )
