@@ -52,7 +52,7 @@ class _Order:
     column: str
     # The column's type in PostgreSQL. PostgreSQL would not use the index for a value of another type.
     type: str
-    field: str  # The row's field that has the column's value
+    field: str
     before_all: str | float  # A value that sorts before every row
     is_descending: bool = True
 
@@ -151,7 +151,7 @@ class ConsumerRow:
     """A connected consumer."""
 
     key: int
-    topic_name: str  # Name of the partition if the topic is partitioned
+    topic_name: str
     partition: int  # -1 = the topic is not a partition
     subscription_id: int | None  # None = a reader
     subscription_name: str
@@ -191,7 +191,7 @@ class ProducerRow:
 
     key: int
     topic_id: int
-    topic_name: str  # Name of the partition if the topic is partitioned
+    topic_name: str
     partition: int  # -1 = the topic is not a partition
     name: str
     address: str

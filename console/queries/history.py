@@ -33,7 +33,7 @@ __all__ = [
 PARTITIONS_CHARTED: Final = 100  # A chart looks up each step for each partition
 _ACTS = 50
 _HOUR_MS = 3_600_000
-_LATE_MS = 300_000  # Longest gap at the end of a sparkline
+_LATE_MS = 300_000  # Longest gap allowed at the end of a sparkline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

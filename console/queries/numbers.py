@@ -59,7 +59,7 @@ class BookmarkRow:
 
     name: str
     id: str  # Written as ledger:entry
-    until: datetime | None  # None = never expires
+    until: datetime | None
     who: str
     created_at: datetime
 
@@ -81,7 +81,7 @@ class CursorRow:
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
-    permits: int | None  # None = no consumer
+    permits: int | None
     replay_entries: int | None
     message_rate_out: float | None
     message_rate_acked: float | None
@@ -136,7 +136,7 @@ class Totals:
 class _FirstUnacked:
     name: str
     partition: int
-    ledger_id: int | None  # None = nothing is unacked
+    ledger_id: int | None
     entry_id: int | None
     segment_id: int | None  # None also if the entry is offloaded
     append_ms: int | None  # None unless the entry is offloaded

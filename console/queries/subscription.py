@@ -57,7 +57,7 @@ class SubscriptionHead:
     state_since_ms: int | None
     drain_s: int | None  # Seconds until the subscription is drained, as of updated_ms
     message_rate_in: float | None
-    delays: bool  # Messages wait for their delivery times
+    delays: bool  # Whether messages wait for their delivery times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class PendingRow:
     messages: int
     delivered_ms: int
     redelivery_count: int  # Always 0 on Exclusive and Failover
-    deadline_ms: int | None  # None = no deadline
+    deadline_ms: int | None
 
     @property
     def place(self) -> str:
@@ -92,7 +92,7 @@ class PartitionedHead:
 
     topic_name: str
     name: str
-    partitions: list[int]  # Partitions that have the subscription
+    partitions: list[int]
 
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:

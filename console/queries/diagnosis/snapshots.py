@@ -84,7 +84,7 @@ class _Around:
     key_consumer: int | None
     key_waiting_entries: int | None
     key_is_draining: bool | None
-    left_name: str | None  # None = no consumer has left
+    left_name: str | None
     left_address: str | None
     left_version: str | None
     left_cause: str | None
@@ -95,7 +95,7 @@ class _Around:
     paused_reason: str | None
     slowest_name: str | None
     slowest_acked_bytes: int | None
-    letters_topic: str | None  # None = no dead-letter topic has the usual name
+    letters_topic: str | None
     letters_messages: int | None
     letters_backlog: int | None
     letters_subscriptions: int | None
@@ -174,7 +174,7 @@ def _consumers(subscriptions: Sequence[int]) -> list[ConsumerRow]:
 
 
 def _share(rows: int, subscriptions: int) -> int:
-    """Share a budget of rows among subscriptions. Each subscription gets at least a tenth."""
+    """Share a budget of rows among subscriptions. Each subscription gets at least a tenth of the rows."""
     return max(rows // 10, rows // max(1, subscriptions))
 
 

@@ -49,7 +49,7 @@ def possible_origins(name: str) -> Iterator[Origin]:
 
 
 def origins_of(names: Collection[str]) -> dict[str, tuple[Origin, ...]]:
-    """Return the existing topics and subscriptions that fit each name. Leaves out names that fit nothing."""
+    """Return the existing topics and subscriptions that fit each name. Leaves out names without a match."""
     possible = [(name, *origin) for name in names for origin in possible_origins(name)]
     rows = fetch(
         _Row,

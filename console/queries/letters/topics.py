@@ -36,7 +36,7 @@ ORDERS: Final = ("waiting", "name")
 class LettersAsked:
     """The filter, order and page of the list of dead-letter topics."""
 
-    search: str = ""  # Part of a name
+    search: str = ""
     order: str = "waiting"  # One of ORDERS
     after_name: str = ""  # Last name on the previous page; "" = first page
     after_value: float = 0.0  # Sort value of the previous page's last row
@@ -56,7 +56,7 @@ class LetterTopicRow:
     updated_ms: int | None
     subscriptions: int
     consumers: int
-    worst_subscription: str | None  # None = no subscription
+    worst_subscription: str | None
     oldest_ms: int | None  # Time when the oldest waiting letter was stored
     hour_messages: int | None
     day_messages: int | None  # None also if points of the day were not read
@@ -68,7 +68,7 @@ class LetterPage:
     """A page of the list, and the place where the next page begins."""
 
     rows: tuple[LetterTopicRow, ...]
-    next_name: str | None  # None = last page
+    next_name: str | None
     next_value: float
 
 

@@ -21,7 +21,7 @@ class TokenRow:
     role: str  # "" = created outside Vela
     created_by: str
     created_at: datetime
-    expires_at: datetime | None  # None = never
+    expires_at: datetime | None
     is_expired: bool
     revoked_by: str
     revoked_at: datetime | None

@@ -38,7 +38,7 @@ class UserRow:
     is_superuser: bool
     last_login: datetime | None
     is_from_server: bool  # Logs in at the login server
-    factor_since: datetime | None  # None = no second factor
+    factor_since: datetime | None
     grants: tuple[UserGrant, ...]
 
 

@@ -18,10 +18,10 @@ PAGE_ROWS = 50
 class BookmarksAsked:
     """The filter and page of the list of bookmarks."""
 
-    topic_id: int | None = None  # None = all topics
+    topic_id: int | None = None
     search: str = ""  # Part of a bookmark's or a topic's name
-    after_topic: str = ""  # Topic of the previous page's last row
-    after_name: str = ""  # Name of the previous page's last row
+    after_topic: str = ""
+    after_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class BookmarkRow:
     name: str
     topic_name: str
     id: str  # Written as ledger:entry
-    until: datetime | None  # None = never expires
+    until: datetime | None
     is_over: bool  # An expired bookmark keeps no messages
     who: str
     created_at: datetime

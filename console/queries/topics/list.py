@@ -35,8 +35,8 @@ _STATE_UNIT = 1 << 42
 class TopicsAsked:
     """The filters, order and page of the list. "" and 0 mean no filter."""
 
-    search: str = ""  # Part of a name
-    namespace: str = ""  # Written as tenant/namespace
+    search: str = ""
+    namespace: str = ""  # Full name, tenant/namespace
     subscription: str = ""  # Name of a subscription that the topics have
     only_backlog: bool = False
     state: int = 0  # State of the topic's worst subscription
@@ -74,7 +74,7 @@ class TopicPage:
     """A page of the list, and the place where the next page begins."""
 
     rows: tuple[TopicRow, ...]
-    next_name: str | None  # None = last page
+    next_name: str | None
     next_value: float
 
 
