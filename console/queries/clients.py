@@ -53,7 +53,7 @@ class _Order:
     # The column's type in PostgreSQL. PostgreSQL would not use the index for a value of another type.
     type: str
     field: str
-    before_all: str | float  # A value that sorts before every row
+    before_all: str | float  # Sorts before every row
     is_descending: bool = True
 
     def place(self, text: str, key: int) -> tuple[str | float, int]:
@@ -219,7 +219,7 @@ class ClientPage(Generic[Row]):
 
     rows: tuple[Row, ...]
     next_after: str
-    next_key: int  # 0 = this is the last page
+    next_key: int  # 0 = last page
 
 
 def consumers(asked: ClientsAsked, scope: Scope) -> ClientPage[ConsumerRow]:

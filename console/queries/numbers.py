@@ -138,7 +138,7 @@ class _FirstUnacked:
     partition: int
     ledger_id: int | None
     entry_id: int | None
-    segment_id: int | None  # None also if the entry is offloaded
+    segment_id: int | None  # None = nothing is unacked, or the entry is offloaded
     append_ms: int | None  # None unless the entry is offloaded
 
 

@@ -56,7 +56,7 @@ class Scope:
     """The data that a user's lists and sums include. If the fields are None, the scope is everything."""
 
     namespace_ids: tuple[int, ...] | None = None
-    namespaces: tuple[str, ...] | None = None  # The patterns of the roles
+    namespaces: tuple[str, ...] | None = None
     tenants: tuple[str, ...] | None = None  # Tenants whose namespaces are all in scope
 
     @classmethod

@@ -96,7 +96,7 @@ class PartitionedHead:
 
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
-    """Find a subscription by the full name of its topic and by its own name."""
+    """Find a subscription by the full name of its topic and the subscription's name."""
     named = {"ids": [], "topic": topic, "subscription": subscription}
     return fetch_one(SubscriptionHead, "subscription", "heads", named)
 
@@ -108,7 +108,7 @@ def subscription_heads(ids: Sequence[int]) -> dict[int, SubscriptionHead]:
 
 
 def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
-    """Find a subscription of a partitioned topic by the full name of the topic and by its own name."""
+    """Find a subscription by the full name of a partitioned topic and the subscription's name."""
     return fetch_one(
         PartitionedHead, "subscription", "partitioned_head", {"topic": topic, "subscription": subscription}
     )

@@ -59,7 +59,7 @@ class LetterTopicRow:
     worst_subscription: str | None
     oldest_ms: int | None  # Time when the oldest waiting letter was stored
     hour_messages: int | None
-    day_messages: int | None  # None also if points of the day were not read
+    day_messages: int | None  # None = not reported, or points of the day were not read
     origins: tuple[Origin, ...]
 
 

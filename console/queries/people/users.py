@@ -57,7 +57,10 @@ def user_named(name: str) -> UserRow | None:
 
 
 def others_with(role: Role, namespaces: Iterable[str], *, without: str) -> list[str]:
-    """Return at most 5 active users, except `without`, who have at least this role in all the namespaces."""
+    """Return the names of at most 5 active users who have at least this role in all the namespaces.
+
+    Leaves out the user `without`.
+    """
     found = User.objects.filter(is_active=True).exclude(username=without)
     for namespace in set(namespaces):
         patterns = ("*", f"{namespace.partition('/')[0]}/*", namespace)
