@@ -30,7 +30,7 @@ PAGE: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """One rule, and its latest notification."""
+    """A rule and its latest notification."""
 
     id: int
     name: str
@@ -52,7 +52,7 @@ class RuleRow:
     error: str | None
     next_at: datetime | None
     attempts: int | None
-    firing: int  # how many of its alerts fire now
+    firing: int  # Number of alerts that fire now
 
     @property
     def condition(self) -> str:
@@ -62,7 +62,7 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringRow:
-    """One alert: a rule fires or has fired for this subscription or topic, or for the broker."""
+    """An alert of a rule for a subscription, a topic or the broker."""
 
     id: int
     rule_id: int | None
@@ -97,26 +97,30 @@ class MatchRow:
 
 
 def alert_rules() -> list[RuleRow]:
-    """Return the first 1,000 rules by name. One query."""
+    """Return the first 1,000 rules by name."""
     return fetch(RuleRow, "alerts", "rules", {"id": None, "limit": _RULES})
 
 
 def alert_rule(rule_id: int) -> RuleRow | None:
-    """Return one rule. One query."""
+    """Return one rule."""
     return next(iter(fetch(RuleRow, "alerts", "rules", {"id": rule_id, "limit": 1})), None)
 
 
 def firing_alerts(scope: Scope, *, before: int | None = None, limit: int = PAGE) -> list[FiringRow]:
-    """Return a page of the alerts that fire now, newest first, and one row more if there is another page. One query."""
+    """Return a page of the alerts that fire now, newest first.
+
+    If another page follows, the list has `limit` + 1 rows.
+    """
     return fetch(FiringRow, "alerts", "firing", {"before": before, "limit": limit + 1, **scope.of_topics})
 
 
 def cleared_alerts(
     scope: Scope, *, before: tuple[int, int] | None = None, limit: int = PAGE
 ) -> list[FiringRow]:
-    """Return a page of cleared alerts, latest first, and one row more if there is another page. One query.
+    """Return a page of cleared alerts, latest first.
 
-    `before` has the `cleared_ms` and the id of the last row on the previous page.
+    `before` is the `cleared_ms` and the id of the last row on the previous page. If another page follows, the list
+    has `limit` + 1 rows.
     """
     before_ms, before_id = before or (None, None)
     parameters = {"before_ms": before_ms, "before": before_id, "limit": limit + 1, **scope.of_topics}
@@ -124,8 +128,8 @@ def cleared_alerts(
 
 
 def matches(rule: Mapping[str, object], now_ms: int) -> list[MatchRow]:
-    """Return the subscriptions, the topics or the broker that are over a rule's limit now. The rule need not be stored.
+    """Return the subscriptions, topics or broker that are over a rule's limit now.
 
-    At most 200 rows. One query.
+    The rule does not have to be stored.
     """
     return fetch_text(MatchRow, matches_statement(), matches_parameters(rule, now_ms))

@@ -1,4 +1,4 @@
-"""The numbers in the frame of every page: signs of life of Vela's processes, and the number of waiting acts."""
+"""The numbers in the frame of every page."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Chrome", "chrome"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chrome(Signs):
-    """Signs of life and the queue of acts."""
+    """Signs of life of Vela's processes, and the acts that wait for the broker."""
 
-    waiting_acts: Mapping[str, int]  # by namespace; "" for acts outside namespaces
+    waiting_acts: Mapping[str, int]  # Keyed by namespace; "" is for acts outside namespaces
 
     @property
     def troubles(self) -> dict[Trouble, int | None]:
-        """Return each trouble with the time of the last sign of life, or of the broker's stop. Empty if all is well."""
+        """Return each trouble with the time of the last sign of life, or of the broker's stop."""
         return troubles_of(self, tick_ms=broker_settings().tick_ms)
 
     def waiting_in(self, scope: Scope) -> int:
@@ -30,12 +30,12 @@ class Chrome(Signs):
 
     @property
     def broker_runs(self) -> bool:
-        """Return whether a broker has given a sign of life in the last 5 s and has not been stopped since."""
+        """Return whether a broker gave a sign of life in the last 5 s and has not been stopped since."""
         return self.troubles.keys().isdisjoint(
             {Trouble.NO_BROKER, Trouble.BROKER_STOPPED, Trouble.BROKER_SILENT}
         )
 
 
 def chrome() -> Chrome:
-    """Read the frame's numbers. One query."""
+    """Read the numbers in the frame."""
     return fetch(Chrome, "chrome", "chrome", {})[0]

@@ -1,4 +1,4 @@
-"""Connected consumers and producers over all topics. PostgreSQL filters, sorts and pages them, and flags problems."""
+"""Connected consumers and producers of all topics."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 PAGE_ROWS: Final = 50
-CONSUMERS_SHOWN: Final = 500  # on one subscription's page
-# The most serious first.
+CONSUMERS_SHOWN: Final = 500
+# The most serious flag comes first.
 CONSUMER_FLAGS: Final = (
     "blocked",
     "not-reading",
@@ -38,25 +38,29 @@ CONSUMER_FLAGS: Final = (
     "old",
 )
 PRODUCER_FLAGS: Final = ("refused", "old")
-_OLD_PROTOCOL: Final = 11  # clients up to this version cannot learn from the broker which consumer is active
-_LAST: Final = 2**63 - 1  # larger than every key and every number by which the lists sort
-_NAME_CHARACTERS: Final = 200  # the index on names has only this many characters of each
+_OLD_PROTOCOL: Final = 11  # Newer clients learn from the broker which consumer is active
+_LAST: Final = 2**63 - 1  # Sorts after every key and number
+_NAME_CHARACTERS: Final = 200  # Characters of each name in the index
 
 Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """One order of a list. A place in the order is the value of a column and a row's key."""
+    """The order of a list, by a column and then by the row's key."""
 
     column: str
-    type: str  # PostgreSQL's type of the column: for a value of another type, PostgreSQL would not use the index
-    field: str  # the row's field with the column's value
-    before_all: str | float  # a value that sorts before those of all rows that the list shows
+    # The column's type in PostgreSQL. PostgreSQL would not use the index for a value of another type.
+    type: str
+    field: str
+    before_all: str | float  # Sorts before every row
     is_descending: bool = True
 
     def place(self, text: str, key: int) -> tuple[str | float, int]:
-        """Return the place after which a page begins: the list's start if the key is 0 or the text cannot be read."""
+        """Return the value and key after which a page begins.
+
+        The page begins at the list's start if the key is 0 or the text cannot be parsed.
+        """
         if key:
             try:
                 value = text if self.type == "text" else float(text) if self.type == "float8" else int(text)
@@ -67,13 +71,12 @@ class _Order:
         return self.before_all, 0 if self.type == "text" else _LAST
 
     def value_of(self, row: object) -> str:
-        """Return the row's value in a form that `place` reads."""
+        """Return the row's value as a text that `place` can parse."""
         value = getattr(row, self.field)
         return value[:_NAME_CHARACTERS] if isinstance(value, str) else repr(value)
 
 
 def _filled_in(query: str, order: _Order, flags: Sequence[str], flag: str) -> str:
-    """Return the text of a query of clients.sql with this order and flag filled in. Flag "" = all clients."""
     cases = [f"CASE WHEN {_condition(name)} THEN '{name}' END" for name in flags]
     pieces = {
         "flags": f"array_remove(ARRAY[{', '.join(cases)}], NULL)",
@@ -87,7 +90,6 @@ def _filled_in(query: str, order: _Order, flags: Sequence[str], flag: str) -> st
 
 
 def _only(flag: str) -> str:
-    """Return the condition that only clients with this flag meet."""
     narrowed = f"{statement('clients', 'may_be_hoarding')} AND " if flag == "hoarding" else ""
     return f"{narrowed}({_condition(flag)})"
 
@@ -103,7 +105,7 @@ _BY_SINCE: Final = _Order(column="c.connected_ms", type="bigint", field="connect
 CONSUMER_ORDERS: Final = {
     "name": _BY_NAME,
     "unacked": _Order(column="c.unacked_messages", type="bigint", field="unacked_messages", before_all=_LAST),
-    # Ascending. The first page begins after 0, so the list leaves out consumers with 0.
+    # The first page begins after 0, so the list leaves out consumers whose value is 0.
     "oldest": _Order(
         column="c.oldest_delivered_ms",
         type="bigint",
@@ -122,33 +124,36 @@ PRODUCER_ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsAsked:
-    """The filters, order and page of a list. A text filter matches any part of its column, ignoring case; "" = all."""
+    """The filters, order and page of a list.
 
-    topic: str = ""  # part of a name, or a full name: that topic and its partitions
+    A text filter matches any part of its column and ignores case. "" means no filter.
+    """
+
+    topic: str = ""  # A full name also finds the topic's partitions
     subscription: str = ""
     name: str = ""
     address: str = ""
     version: str = ""
-    flag: str = ""  # one of CONSUMER_FLAGS or PRODUCER_FLAGS
+    flag: str = ""  # One of CONSUMER_FLAGS or PRODUCER_FLAGS
     order: str = "name"
-    after: str = ""  # the last row's value on the previous page
-    after_key: int = 0  # the last row's key on the previous page; 0 = first page
+    after: str = ""  # Value of the previous page's last row
+    after_key: int = 0  # Key of the previous page's last row; 0 = first page
     limit: int = PAGE_ROWS
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a filter is set."""
+        """Return whether a filter is set."""
         return any((self.topic, self.subscription, self.name, self.address, self.version, self.flag))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRow:
-    """One connected consumer."""
+    """A connected consumer."""
 
     key: int
-    topic_name: str  # of the partition, if the topic is partitioned
+    topic_name: str
     partition: int  # -1 = the topic is not a partition
-    subscription_id: int | None  # None = a reader, whose cursor is not stored
+    subscription_id: int | None  # None = a reader
     subscription_name: str
     subscription_type: str
     name: str
@@ -160,33 +165,33 @@ class ConsumerRow:
     connected_ms: int
     permits: int
     unacked_messages: int
-    blocked: bool  # gets no more messages, because it has too many unacked ones
+    blocked: bool  # The broker sends no more, because too many messages are unacked
     writable: bool
     messages_out: int
     bytes_out: int
     messages_acked: int
     messages_redelivered: int
-    message_rate_out: float  # per second, like the next two
+    message_rate_out: float
     message_rate_acked: float
     message_rate_redelivered: float
-    last_flow_ms: int  # 0 = never, also in the next two
-    last_delivery_ms: int
-    last_ack_ms: int
-    # When its oldest unacked message was delivered; on Exclusive and Failover, its latest message. 0 = it has no
-    # unacked message, or it is a reader.
+    last_flow_ms: int  # 0 = never
+    last_delivery_ms: int  # 0 = never
+    last_ack_ms: int  # 0 = never
+    # Time when the oldest unacked message was delivered. On Exclusive and Failover, time of the latest
+    # delivery. 0 means that no message is unacked, or that the client is a reader.
     oldest_delivered_ms: int
     updated_ms: int
-    properties: dict[str, str]  # the client's own
-    flags: list[str]  # of CONSUMER_FLAGS
+    properties: dict[str, str]
+    flags: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRow:
-    """One connected producer."""
+    """A connected producer."""
 
     key: int
     topic_id: int
-    topic_name: str  # of the partition, if the topic is partitioned
+    topic_name: str
     partition: int  # -1 = the topic is not a partition
     name: str
     address: str
@@ -195,40 +200,40 @@ class ProducerRow:
     protocol_version: int
     connected_ms: int
     access_mode: str
-    deduplicated: bool  # the broker drops messages that this producer sends again
+    deduplicated: bool  # The broker drops messages that the producer repeats
     messages_in: int
     bytes_in: int
-    message_rate_in: float  # per second
-    byte_rate_in: float  # per second
+    message_rate_in: float
+    byte_rate_in: float
     last_sequence_id: int
     last_send_ms: int  # 0 = never
-    last_error: str  # why the broker refused its last refused message; "" = none was refused
+    last_error: str  # Why the broker last refused a message; "" = never
     updated_ms: int
-    properties: dict[str, str]  # the client's own
-    flags: list[str]  # of PRODUCER_FLAGS
+    properties: dict[str, str]
+    flags: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPage(Generic[Row]):
-    """The rows in order, and where the next page begins."""
+    """A page of a list, and the place where the next page begins."""
 
     rows: tuple[Row, ...]
     next_after: str
-    next_key: int  # 0 = this is the last page
+    next_key: int  # 0 = last page
 
 
 def consumers(asked: ClientsAsked, scope: Scope) -> ClientPage[ConsumerRow]:
-    """Read one page of the consumers in scope, readers included. One query."""
+    """Read a page of the consumers and readers in scope."""
     return _page(ConsumerRow, "consumers", CONSUMER_ORDERS[asked.order], CONSUMER_FLAGS, asked, scope)
 
 
 def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
-    """Read one page of the producers in scope. One query."""
+    """Read a page of the producers in scope."""
     return _page(ProducerRow, "producers", PRODUCER_ORDERS[asked.order], PRODUCER_FLAGS, asked, scope)
 
 
 def consumers_of(subscriptions: Sequence[int], *, limit: int = CONSUMERS_SHOWN) -> list[ConsumerRow]:
-    """Return the first `limit` consumers of these subscriptions by name, sorted by priority and name. One query."""
+    """Return the first `limit` consumers of the subscriptions by name, sorted by priority and name."""
     asked = ClientsAsked(limit=limit)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))
     return sorted(page.rows, key=lambda row: (row.priority, row.name, row.key))

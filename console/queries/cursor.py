@@ -1,4 +1,7 @@
-"""The entries that a cursor has acked beyond its mark-delete position, as runs of the log's indexes."""
+"""The entries that a cursor has acked beyond its mark-delete position.
+
+The index of an entry is its number in the log, counted over all ledgers. A run is a range of indexes.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +29,22 @@ CHUNKS_READ = 64
 _ONES = re.compile("1+")
 _MEMBERS = struct.Struct("<QH")
 
-Run = tuple[int, int]  # first and last index, both included
+Run = tuple[int, int]  # First and last index, inclusive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedBeyond:
     """The acked entries after a cursor's mark-delete position."""
 
-    runs: tuple[Run, ...]  # by index, not touching
+    runs: tuple[Run, ...]  # Sorted by index, never adjacent
     entries: int
-    ack_sets: Mapping[int, int]  # index of a partly acked batch → bitset of its unacked members
-    complete: bool  # False: only the first chunks were read
+    ack_sets: Mapping[int, int]  # Bitset of the unacked members, by the batch's index
+    complete: bool  # False = only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
-        """Yield the indexes that are not completely acked, from `index` on and before `end`.
+        """Yield the indexes from `index` to `end - 1` that are not completely acked.
 
-        If only the first chunks were read, stop at the last known run of acked entries: later acks are not known.
+        If only the first chunks were read, stop at the last known run, because later acks are unknown.
         """
         if not self.complete:
             end = min(end, self.runs[-1][0] if self.runs else index)
@@ -61,12 +64,12 @@ class _Chunk:
 
 
 def acked_beyond(subscription_id: int, log: Log, mark_delete: int) -> AckedBeyond:
-    """Read at most 64 chunks (2 million entries) beyond the index `mark_delete`. One query."""
+    """Read the acked entries after the index `mark_delete`, at most 64 chunks of the cursor."""
     return acked_beyond_each({subscription_id: (log, mark_delete)})[subscription_id]
 
 
 def acked_beyond_each(cursors: Mapping[int, tuple[Log, int]]) -> dict[int, AckedBeyond]:
-    """Do the same as `acked_beyond` for several subscriptions, given by id. One query."""
+    """Do the same as `acked_beyond` for several subscriptions, by id."""
     chunks: dict[int, list[_Chunk]] = {each: [] for each in cursors}
     for row in fetch(_Chunk, "subscription", "chunks", {"cursors": list(cursors), "limit": CHUNKS_READ + 1}):
         chunks[row.cursor_id].append(row)
@@ -74,7 +77,7 @@ def acked_beyond_each(cursors: Mapping[int, tuple[Log, int]]) -> dict[int, Acked
 
 
 def _read(chunks: Sequence[_Chunk], log: Log, mark_delete: int) -> AckedBeyond:
-    # The log was read earlier, so the cursor may have acks in a newer ledger, which the log lacks.
+    # The log was read earlier, so the cursor may have acks in a ledger that the log lacks.
     known = [chunk for chunk in chunks[:CHUNKS_READ] if log.has_ledger(chunk.ledger_id)]
     found = (
         (first, last)
@@ -97,17 +100,17 @@ def _read(chunks: Sequence[_Chunk], log: Log, mark_delete: int) -> AckedBeyond:
 
 
 def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
-    """Yield the runs of set bits. Bit i of the bitmap, lowest first in each byte, is index `base` + i."""
+    """Yield the runs of set bits of a little-endian bitmap. Its lowest bit is the index `base`."""
     text = format(int.from_bytes(bits, "little"), "b")[::-1]
     for match in _ONES.finditer(text):
         yield base + match.start(), base + match.end() - 1
 
 
 def members_of(column: bytes) -> dict[int, int]:
-    """Read the column that stores the bitset of each partly acked batch. The keys are entry ids.
+    """Return the bitset of each partly acked batch, by entry id.
 
-    The layout is a version byte 1, then for each entry its id (u64), a length (u16) and the bitset, all little-endian.
-    An unknown layout gives an empty dictionary, so that the pages still open with a newer broker.
+    The layout is a version byte 1, and for each entry an id (u64), a length (u16) and the bitset. All values are
+    little-endian. An unknown layout gives an empty dictionary, because the pages must open with a newer broker.
     """
     found: dict[int, int] = {}
     at = 1
@@ -119,7 +122,7 @@ def members_of(column: bytes) -> dict[int, int]:
 
 
 def _joined(runs: Iterable[Run]) -> Iterator[Run]:
-    """Join runs that touch, which happens where two chunks meet."""
+    # Runs are adjacent where two chunks meet.
     open_run: Run | None = None
     for first, last in runs:
         if open_run is not None and first <= open_run[1] + 1:

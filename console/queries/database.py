@@ -1,4 +1,4 @@
-"""Run the named queries of `sql/` on the read-only connection `read`, and return rows as frozen dataclasses."""
+"""Run the named queries of `sql/` on the read-only connection."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ def _queries(file: str) -> dict[str, str]:
 
 
 def statement(file: str, name: str) -> str:
-    """Return the text of one named query."""
+    """Return the text of a named query."""
     return _queries(file)[name]
 
 
 def parameters_of(alias: str) -> dict[str, Any]:
-    """Return the parameters with which psycopg opens a connection like Django's, for code on an event loop."""
+    """Return the parameters with which psycopg opens a connection like Django's."""
     parameters = connections[alias].get_connection_params()
     return {name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")}
 
 
 def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> list[T]:
-    """Run one named query whose columns are the fields of `row_type`.
+    """Run a named query whose columns are the fields of `row_type`.
 
     Raises django.db.OperationalError if the query exceeds the connection's statement timeout.
     """
@@ -77,17 +77,17 @@ def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]
 
 
 def fetch_text(row_type: type[T], text: str, parameters: Mapping[str, Any]) -> list[T]:
-    """Do the same as `fetch` with the text of a query that was put together from named queries."""
+    """Do the same as `fetch` for the text of a query."""
     return _run(row_type, text, parameters)
 
 
 def fetch_entries(
     row_type: type[T], name: str, stores: Collection[Store], parameters: Mapping[str, Any]
 ) -> list[T]:
-    """Run a query of log.sql: one statement for all segments, then each file. Without stores, return no rows.
+    """Run a query of log.sql on segments and files.
 
-    Leaves out files that retention has deleted since the log was read, and segments whose tables were dropped since
-    then. Raises pipeline.errors.OffloadUnavailable if a file cannot be read or was lost.
+    Leaves out files that retention has deleted and segments that were dropped. Raises
+    pipeline.errors.OffloadUnavailable if a file cannot be read or was lost.
     """
     segments = sorted(each for each in stores if isinstance(each, int))
     files = [each for each in stores if isinstance(each, FileStore)]
@@ -100,7 +100,8 @@ def _in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list
         return rows_in_file(name, store, parameters)
     except LedgerFileMissing:
         if fetch(_Ledger, "log", "of_file", {"file_name": store.name}):
-            raise  # the ledger still names the file, so retention did not delete it: the file was lost
+            # The ledger still names the file, so retention did not delete it.
+            raise
         return []
 
 
@@ -123,7 +124,7 @@ def _in_segments(
             raise
         left = [row.segment_id for row in fetch(_Table, "log", "tables", {"segments": list(segments)})]
         if len(left) == len(segments):
-            raise  # every table exists, so the next try would fail too
+            raise  # Every table exists, so the next attempt would fail too
     return _in_segments(row_type, name, left, parameters) if left else []
 
 
@@ -132,7 +133,7 @@ def _run(row_type: type[T], statement: str, parameters: Mapping[str, Any]) -> li
         cursor.execute(statement, parameters)
         description = cursor.description or ()
         names = [column[0] for column in description]
-        # Django returns JSON columns as text and leaves the parsing to its own field type.
+        # Django makes psycopg return JSON columns as text.
         documents = [number for number, column in enumerate(description) if column[1] == _JSONB_OID]
         return [row_type(**dict(zip(names, _read(row, documents), strict=True))) for row in cursor.fetchall()]
 
@@ -148,12 +149,12 @@ def _read(row: Sequence[object], documents: Sequence[int]) -> Sequence[object]:
 
 
 def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> T | None:
-    """Return the query's first row, or None if there is none. Raises the same error as `fetch`."""
+    """Return the query's first row, or None. Raises the same error as `fetch`."""
     rows = fetch(row_type, file, name, parameters)
     return rows[0] if rows else None
 
 
 def containing(text: str) -> str:
-    """Return the LIKE pattern of values that contain `text`; "" if `text` is empty, which means no filter."""
+    """Return the LIKE pattern for values that contain `text`, or "" if `text` is empty."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%" if text else ""

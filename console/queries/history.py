@@ -1,4 +1,4 @@
-"""The history of a topic, a subscription or everything, and the acts in that time."""
+"""The history of a topic, of a subscription or of all topics, with the acts in that time."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = [
     "sparklines",
 ]
 
-PARTITIONS_CHARTED: Final = 100  # at most, because a chart looks up each of its steps for each partition
+PARTITIONS_CHARTED: Final = 100  # A chart looks up each step for each partition
 _ACTS = 50
 _HOUR_MS = 3_600_000
-_LATE_MS = 300_000  # a sparkline is drawn if no more than this is missing at its end
+_LATE_MS = 300_000  # Longest gap allowed at the end of a sparkline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class ActMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The steps of one chart, oldest first, and the acts in it, newest first."""
+    """The steps of a chart, oldest first, and the acts, newest first."""
 
     window: Window
     from_ms: int
@@ -70,9 +70,9 @@ class _Progress:
 def history_of_topic(
     topic_id: int, window_name: str, now: Level, *, created_at: datetime, is_partitioned: bool
 ) -> History:
-    """Return the history of a topic. Deliveries and acks are summed over its subscriptions. Three queries.
+    """Return the history of a topic.
 
-    `now` has the current numbers. The numbers of a partitioned topic are the sums of its partitions.
+    Deliveries and acks are sums over the subscriptions. `now` has the current numbers.
     """
     window = window_of(window_name, is_sum=is_partitioned)
     return _history(topic_id, 0, window, now, created_at=created_at, is_sum=is_partitioned)
@@ -81,16 +81,16 @@ def history_of_topic(
 def history_of_subscription(
     topic_id: int, subscription_id: int, window_name: str, now: Level, *, created_at: datetime
 ) -> History:
-    """Return the history of one subscription on an unpartitioned topic or on a partition. Three queries."""
+    """Return the history of a subscription of an unpartitioned topic or of a partition."""
     window = window_of(window_name)
     return _history(topic_id, subscription_id, window, now, created_at=created_at, is_sum=False)
 
 
 def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_name: str) -> History:
-    """Return the history of one subscription of a partitioned topic, summed over its cursors. Four queries.
+    """Return the history of a subscription of a partitioned topic, summed over its cursors.
 
-    `cursors` has 1 to PARTITIONS_CHARTED cursors. The largest backlog in a step is the sum of the partitions' largest
-    backlogs, even if those occurred at different times.
+    Pass 1 to PARTITIONS_CHARTED cursors. The largest backlog in a step is the sum of the partitions' largest backlogs,
+    even if they occurred at different times.
     """
     window = window_of(window_name, is_sum=True)
     frame = frame_of(window, time.time_ns() // 1_000_000)
@@ -112,7 +112,7 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
         )
         for head in heads.values()
     ]
-    # If there is no series, the subscription was just deleted: the numbers of all steps are unknown.
+    # Without series, the subscription was just deleted, and the numbers of all steps are unknown.
     return History(
         window=window,
         from_ms=frame.from_ms,
@@ -123,15 +123,15 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
 
 
 def history_of_everything(window_name: str) -> History:
-    """Return the history of all topics together. Its backlog is the sum over all subscriptions. Three queries."""
+    """Return the history of all topics together."""
     return _history(0, 0, window_of(window_name, is_sum=True), Level(), is_sum=True)
 
 
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
-    """Return the backlog of the last hour, for the rows of a list. One query.
+    """Return the backlog of the last hour, for the rows of a list.
 
-    `backlogs` has the current backlogs by (topic id, subscription id), with 0 for the topic itself. Returns {} if
-    points from before the last 5 minutes are missing: the backlogs may have changed in that time.
+    `backlogs` has the current backlogs by topic id and subscription id. Subscription 0 is the topic itself. Returns {}
+    if points from before the last 5 minutes are missing.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS
@@ -190,16 +190,16 @@ def _history(
 
 
 def rolled_up_until() -> dict[int, int]:
-    """Return the time up to which the points of each resolution are complete, in milliseconds. One query."""
+    """Return the time in ms up to which points are complete, by resolution in seconds."""
     return {row.resolution_s: row.until_ms for row in fetch(_Progress, "history", "progress", {})}
 
 
 def readings_of(
     frame: Frame, until_ms: Mapping[int, int], rows: Collection[tuple[int, int]]
 ) -> list[Reading]:
-    """Return the points of a frame for these pairs of a topic's id and a subscription's id. One query.
+    """Return the points of a frame for pairs of a topic's id and a subscription's id.
 
-    The subscription 0 is the topic itself. `until_ms` is the result of `rolled_up_until`.
+    Subscription 0 is the topic itself. `until_ms` is the result of `rolled_up_until`.
     """
     return fetch(
         Reading,
@@ -214,7 +214,7 @@ def readings_of(
 
 
 def ends_of(frame: Frame, until_ms: Mapping[int, int]) -> dict[str, int]:
-    """Return the query parameters that say which part of a frame is read from the points of each resolution."""
+    """Return the query parameters that limit the time read from the points of each resolution."""
     ends: dict[str, int] = {}
     for resolution_s, (from_ms, to_ms) in spans(frame, until_ms).items():
         ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
@@ -229,11 +229,11 @@ def acts_in(
     until_ms: int | None = None,
     subscription: str | None = None,
 ) -> tuple[ActMark, ...]:
-    """Return the acts that were applied in this time, newest first, at most 50. One query.
+    """Return at most 50 acts that were applied in this time, newest first.
 
-    `topic_id` 0 means all topics. `subscription_id` 0 means all subscriptions of the topic or, if `subscription` is
-    given, those with this name. Acts on the topic itself always count. Without `until_ms` the time lasts until now.
-    Leaves out acts of the kind commit, and considers only the newest 200 acts before the end of the time.
+    `topic_id` 0 means all topics. `subscription_id` 0 means all subscriptions of the topic, or only those
+    named `subscription`. Acts on the topic itself are included. Leaves out commits. Only the newest 200 acts before
+    `until_ms` are considered.
     """
     return tuple(
         fetch(

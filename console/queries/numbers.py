@@ -1,7 +1,7 @@
 """Numbers of topics and subscriptions.
 
-Except in `Totals`, a backlog is computed from the topic's log and the stored cursor, and numbers that the broker
-reports, such as rates, are None if the broker never reported them.
+A number that the broker reports, such as a rate, is None if the broker never reported it. `Totals` counts an
+unknown number as 0.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 BOOKMARKS = 500
-OLDEST_OF = 10_000  # cursors whose oldest message is looked up at once; no topic has more partitions
+OLDEST_OF = 10_000  # Cursors to look up; no topic has more partitions
 
 N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic without its numbers, which are in `TopicRow`."""
+    """A topic and its policies."""
 
     id: int
     name: str
@@ -49,24 +49,24 @@ class TopicFacts:
     parent: str | None
     created_at: datetime
     terminated_at: datetime | None
-    namespace_policies: dict[str, Any]  # only the policies that are set, here and below
-    policies: dict[str, Any]
+    namespace_policies: dict[str, Any]  # Only policies that are set
+    policies: dict[str, Any]  # Only policies that are set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookmarkRow:
-    """One bookmark of a topic."""
+    """A bookmark of a topic."""
 
     name: str
-    id: str  # ledger:entry
-    until: datetime | None  # None = until it is deleted
+    id: str  # Written as ledger:entry
+    until: datetime | None
     who: str
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorRow:
-    """One subscription of an unpartitioned topic or of one partition."""
+    """A subscription of an unpartitioned topic or of a partition."""
 
     id: int
     name: str
@@ -74,34 +74,10 @@ class CursorRow:
     partition: int  # -1 = the topic is not a partition
     type: str
     paused: bool
-    mark_delete: str  # ledger:entry
-    acked_messages: int  # since the topic began, trimmed messages included
-    version: int  # raised by acts, seeks and other moves of the cursor, but not by clients' acks
-    backlog_messages: int  # exact: messages ever appended minus those that the stored cursor has acked
-    backlog_bytes: int
-    consumers: int | None
-    unacked_messages: int | None
-    permits: int | None  # None = no consumer
-    replay_entries: int | None
-    message_rate_out: float | None  # per second, here and below
-    message_rate_acked: float | None
-    messages_redelivered: int | None
-    updated_ms: int | None
-    state: int | None
-    state_since_ms: int | None
-    drain_s: int | None  # while it is draining: seconds left, as of updated_ms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionSums:
-    """One subscription name of a topic, summed over its partitions."""
-
-    name: str
-    type: str
-    paused: bool  # on at least one partition
-    cursors: int  # one, or one for each partition that has the subscription
-    acked_messages: int
-    backlog_messages: int  # exact: messages ever appended minus those that the stored cursor has acked
+    mark_delete: str  # Written as ledger:entry
+    acked_messages: int  # Trimmed messages are included
+    version: int  # Every move of the cursor except clients' acks raises the version
+    backlog_messages: int  # All appended messages minus all acked messages
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -111,16 +87,40 @@ class SubscriptionSums:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
-    state: int | None  # the worst state on its partitions
+    state: int | None
     state_since_ms: int | None
-    drain_s: int | None  # of the partition that takes longest
+    drain_s: int | None  # Seconds until the subscription is drained, as of updated_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionSums:
+    """A subscription of a topic, summed over the partitions."""
+
+    name: str
+    type: str
+    paused: bool  # Paused on at least one partition
+    cursors: int
+    acked_messages: int
+    backlog_messages: int  # All appended messages minus all acked messages
+    backlog_bytes: int
+    consumers: int | None
+    unacked_messages: int | None
+    permits: int | None
+    replay_entries: int | None
+    message_rate_out: float | None
+    message_rate_acked: float | None
+    messages_redelivered: int | None
+    updated_ms: int | None
+    state: int | None  # Worst state on a partition
+    state_since_ms: int | None
+    drain_s: int | None  # Maximum over the partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Sums over all topics in scope, as the broker last reported."""
 
-    topics: int  # a partitioned one counts once
+    topics: int  # A partitioned topic counts once
     producers: int
     message_rate_in: float
     byte_rate_in: float
@@ -136,24 +136,24 @@ class Totals:
 class _FirstUnacked:
     name: str
     partition: int
-    ledger_id: int | None  # None = nothing is unacked
+    ledger_id: int | None
     entry_id: int | None
-    segment_id: int | None  # also None if the entry is offloaded
-    append_ms: int | None  # only of an offloaded entry
+    segment_id: int | None  # None = nothing is unacked, or the entry is offloaded
+    append_ms: int | None  # None unless the entry is offloaded
 
 
 def topic_facts(name: str) -> TopicFacts | None:
-    """Find a topic by its full name. One query."""
+    """Find a topic by its full name."""
     return fetch_one(TopicFacts, "numbers", "topic", {"name": name})
 
 
 def bookmarks(topic_id: int) -> list[BookmarkRow]:
-    """Return at most 500 bookmarks, by name. One query."""
+    """Return at most 500 bookmarks, sorted by name."""
     return fetch(BookmarkRow, "numbers", "bookmarks", {"topic_id": topic_id, "limit": BOOKMARKS})
 
 
 def cursors(topic_id: int, ends: Ends, *, after: str, after_partition: int, limit: int) -> list[CursorRow]:
-    """Return a page of cursors, by name and partition. One query."""
+    """Return a page of cursors, sorted by name and partition."""
     return fetch(
         CursorRow,
         "numbers",
@@ -169,13 +169,13 @@ def cursors(topic_id: int, ends: Ends, *, after: str, after_partition: int, limi
 
 
 def cursors_named(topic_id: int, ends: Ends, name: str, *, limit: int) -> list[CursorRow]:
-    """Return at most `limit` cursors of one subscription, by partition. One query."""
+    """Return at most `limit` cursors of a subscription, sorted by partition."""
     found = cursors(topic_id, ends, after=name, after_partition=-2, limit=limit)
     return [row for row in found if row.name == name]
 
 
 def sums_of(rows: Sequence[CursorRow]) -> SubscriptionSums:
-    """Sum the cursors of one subscription. `rows` must not be empty."""
+    """Sum the cursors of a subscription. `rows` must not be empty."""
     judged = [row for row in rows if row.state is not None]
     worst = min(judged, key=lambda row: (row.state, row.state_since_ms or 0), default=rows[0])
     return SubscriptionSums(
@@ -201,13 +201,12 @@ def sums_of(rows: Sequence[CursorRow]) -> SubscriptionSums:
 
 
 def _sum(values: Sequence[N | None]) -> N | None:
-    """Return the sum of the known values. None if no value is known."""
     known = [value for value in values if value is not None]
     return sum(known[1:], known[0]) if known else None
 
 
 def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> list[SubscriptionSums]:
-    """Return a page of subscriptions summed over their partitions, by name. One query."""
+    """Return a page of subscriptions summed over their partitions, sorted by name."""
     return fetch(
         SubscriptionSums,
         "numbers",
@@ -217,16 +216,15 @@ def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> l
 
 
 def totals(scope: Scope) -> Totals:
-    """Sum over all topics in scope. One query, whose cost grows with the number of topics and subscriptions."""
+    """Sum over all topics in scope. The cost grows with the number of topics and subscriptions."""
     return fetch(Totals, "numbers", "totals", scope.of_topics)[0]
 
 
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
     """Return when the oldest unacked entry was stored, by subscription and partition.
 
-    Cursors without an unacked entry are left out. At most 10,000 cursors are looked up: those of the first
-    subscriptions by name, each with all its partitions. In an offloaded ledger the time is that of the ledger's first
-    or last entry. At most two queries.
+    Leaves out cursors without an unacked entry. At most 10,000 cursors are looked up, subscription by subscription in
+    the order of names. For an offloaded ledger, returns the time of the ledger's first or last entry.
     """
     rows = fetch(
         _FirstUnacked,
@@ -248,7 +246,7 @@ def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, 
 
 
 def oldest_of_each_ms(topic_id: int, names: Collection[str]) -> dict[str, int]:
-    """Return when the oldest unacked entry on all partitions together was stored, by subscription."""
+    """Return when the oldest unacked entry on any partition was stored, by subscription."""
     oldest: dict[str, int] = {}
     for (name, _), append_ms in oldest_unacked_ms(topic_id, names).items():
         oldest[name] = min(oldest.get(name, append_ms), append_ms)

@@ -1,4 +1,4 @@
-"""The numbers of the overview: subscriptions with problems, the count of each state, and database connections."""
+"""The numbers of the overview page."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = [
 ]
 
 WORST = 12
-_LOOKED_AT = 300  # subscriptions among which the worst are chosen
+_LOOKED_AT = 300
 POISONED = 3
-LAST_LISTED = SubscriptionState.DRAINING.value  # the last state that the list shows
-_NEARLY_FULL = 0.8  # of the connections that PostgreSQL allows
+LAST_LISTED = SubscriptionState.DRAINING.value
+_NEARLY_FULL = 0.8
 _FULL = 0.95
-COUNTED = 1000  # subscriptions of one state; beyond that the page says "more than"
+COUNTED = 1000  # Above this number, the page says "more than"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,35 +53,34 @@ class StateCount:
     """The number of subscriptions in a state."""
 
     state: int
-    subscriptions: int  # at most COUNTED + 1
+    subscriptions: int  # At most COUNTED + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseConnections:
-    """Connections of clients to the PostgreSQL server, Vela's and others'."""
+    """Connections of all clients to the PostgreSQL server."""
 
     in_use: int
-    most: int  # without those that are reserved for administrators
-    version: str  # of PostgreSQL
+    most: int  # Limit without the connections reserved for administrators
+    version: str
 
     @property
     def tone(self) -> Tone:
-        """Return bad if hardly any connection is left, warn if few are, else good."""
+        """Return how serious the shortage of connections is."""
         share = self.in_use / max(self.most, 1)
         return "bad" if share >= _FULL else "warn" if share >= _NEARLY_FULL else "good"
 
 
 def database_connections() -> DatabaseConnections:
-    """Count the clients' connections to the PostgreSQL server. One query."""
+    """Count the clients' connections to the PostgreSQL server."""
     return fetch(DatabaseConnections, "overview", "connections", {})[0]
 
 
 def worst_subscriptions(scope: Scope) -> list[WorstRow]:
-    """Return at most 12 subscriptions that are stuck, falling behind, paused or draining. One query.
+    """Return at most 12 subscriptions that are stuck, falling behind, paused or draining.
 
-    The worst state comes first. Within a state, the subscription with the most waiting messages comes first and, among
-    equals, the one that has been in the state for longest. The query considers only 300 subscriptions: the first by
-    state and, within a state, those that have been in it for longest.
+    The result is sorted by state and then by backlog. The query considers at most 300 subscriptions, so that its cost
+    stays bounded. Subscriptions that have been in the worst states for longest are considered first.
     """
     return fetch(
         WorstRow,
@@ -92,12 +91,12 @@ def worst_subscriptions(scope: Scope) -> list[WorstRow]:
 
 
 def poisoned_subscriptions(scope: Scope, listed: Sequence[int]) -> list[WorstRow]:
-    """Return up to 3 subscriptions outside `listed` whose first message was redelivered at least 3 times. One query."""
+    """Return at most 3 subscriptions outside `listed` whose first message was redelivered at least 3 times."""
     return fetch(
         WorstRow, "overview", "poisoned", {"listed": list(listed), "limit": POISONED, **scope.of_topics}
     )
 
 
 def state_counts(scope: Scope) -> list[StateCount]:
-    """Count the subscriptions of each state, the worst first. One query."""
+    """Count the subscriptions in each state, the worst state first."""
     return fetch(StateCount, "overview", "states", {"limit": COUNTED + 1, **scope.of_topics})

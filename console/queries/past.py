@@ -20,7 +20,7 @@ __all__ = ["Past", "PastAlert", "PauseAct", "past_of"]
 class PastAlert:
     """An alert that was firing at the moment."""
 
-    rule_id: int | None  # None: the rule was deleted
+    rule_id: int | None  # None = the rule was deleted
     rule_name: str
     severity: str
     topic_name: str
@@ -40,14 +40,13 @@ class PauseAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """The stored data about one moment."""
+    """The stored data about a moment."""
 
-    frame: Frame  # around the moment
+    frame: Frame
     steps: tuple[Step, ...]
-    step: Step  # the step that contains the moment; its numbers are None if unknown
-    acts: tuple[ActMark, ...]  # in the frame, newest first
-    alerts: tuple[PastAlert, ...]  # at most 50, the oldest first
-    # None = no act had paused or resumed the subscription, or the subject is a topic.
+    step: Step  # The step that contains the moment
+    acts: tuple[ActMark, ...]  # Newest first
+    alerts: tuple[PastAlert, ...]  # At most 50 alerts, oldest first
     paused_by: PauseAct | None
 
 
@@ -60,9 +59,9 @@ class _Last:
 def past_of(
     at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
 ) -> Past | None:
-    """Return the stored data about a moment. None if it is in the future or older than all points that are kept.
+    """Return the stored data about a moment. None if the moment is in the future or no points are kept for it.
 
-    At most six queries. `is_sum`: the topic is partitioned, so its shortest points cover a minute.
+    `is_sum` says that the topic is partitioned. The shortest points of a partitioned topic cover a minute.
     """
     now_ms = time.time_ns() // 1_000_000
     kept_ms = broker_settings().history_kept_ms
@@ -79,7 +78,7 @@ def past_of(
         frame,
         [each for each in readings if each.subscription_id == subscription_id],
         [each for each in readings if each.subscription_id == 0],
-        # If a part of the frame is not read, the values from before the frame may have changed in that time.
+        # If a part of the frame is not read, the values from before the frame may be out of date.
         now=Level()
         if last is None or not_read
         else Level(backlog_messages=last.backlog, stored_bytes=last.stored_bytes),
@@ -101,6 +100,6 @@ def past_of(
 
 
 def _resolution_s(age_ms: int, kept_ms: Mapping[int, int], *, is_sum: bool) -> int | None:
-    """Return the length of the shortest points that are kept until this age. None for a future time, or if none are."""
+    """Return the length of the shortest points that are kept at this age."""
     fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
     return next(fitting, None) if age_ms >= 0 else None

@@ -1,4 +1,4 @@
-"""Runs and schedules of the pipeline's jobs, and the hourly statistics that the job `insights` stores."""
+"""Runs and schedules of the pipeline's jobs, and hourly statistics of topics."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MOST_SCHEDULES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsAsked:
-    """The part of the list of runs that an address asks for."""
+    """The filters and page of the list of runs. "" means no filter."""
 
-    job: str = ""  # "" = all, as in the next two
+    job: str = ""
     state: str = ""
-    topic: str = ""  # its full name
-    before: int | None = None  # the last id of the previous page
+    topic: str = ""
+    before: int | None = None  # Last id on the previous page
     limit: int = PAGE_ROWS
 
 
@@ -57,7 +57,7 @@ class RunHead:
 
     @property
     def stage(self) -> dict[str, Any] | None:
-        """The stage that the run is in, or was in when it ended."""
+        """The latest stage of the run."""
         return self.stages[-1] if self.stages else None
 
 
@@ -77,7 +77,7 @@ class RunRow(RunHead):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run has ended."""
+        """Return whether the run has ended."""
         return self.ended_at is not None
 
     @property
@@ -87,7 +87,7 @@ class RunRow(RunHead):
 
     @property
     def without_messages(self) -> RunRow:
-        """The run for users who may not read messages: without its log and samples, which can contain some."""
+        """The run without its log and samples, which can contain messages."""
         kept = {name: value for name, value in (self.result or {}).items() if name != "samples"}
         return replace(self, result=None if self.result is None else kept, log="")
 
@@ -108,7 +108,7 @@ class ScheduleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsightRow:
-    """Statistics of the messages that were stored in a topic in one hour: the values of the model `InsightHour`."""
+    """Statistics of the messages that a topic stored in an hour."""
 
     hour_ms: int
     messages: int
@@ -130,7 +130,7 @@ class InsightRow:
 
     @property
     def hottest_key_percent(self) -> int | None:
-        """The percentage of keyed messages that have the most frequent key. None if no message has a key."""
+        """The percentage of keyed messages that have the most frequent key."""
         if not self.top_keys or not self.keyed_messages:
             return None
         return round(100 * int(self.top_keys[0]["messages"]) / self.keyed_messages)
@@ -142,7 +142,7 @@ class _Seen:
 
 
 def runs(asked: RunsAsked, scope: Scope) -> tuple[list[RunHead], int | None]:
-    """Return a page of runs in scope, newest first, and the `before` of the next page. One query."""
+    """Return a page of runs in scope, newest first, and the `before` of the next page."""
     rows = fetch(
         RunHead,
         "pipeline",
@@ -160,25 +160,25 @@ def runs(asked: RunsAsked, scope: Scope) -> tuple[list[RunHead], int | None]:
 
 
 def run(run_id: int) -> RunRow | None:
-    """Return a run, None if there is none. One query."""
+    """Return a run, or None."""
     return fetch_one(RunRow, "pipeline", "run", {"id": run_id})
 
 
 def schedule(schedule_id: int) -> ScheduleRow | None:
-    """Return a schedule, None if there is none. One query."""
+    """Return a schedule, or None."""
     return fetch_one(ScheduleRow, "pipeline", "schedule", {"id": schedule_id})
 
 
 def schedules(scope: Scope) -> list[ScheduleRow]:
-    """Return at most 200 schedules in scope, in the order of their next runs. One query."""
+    """Return at most 200 schedules in scope, sorted by the time of the next run."""
     return fetch(ScheduleRow, "pipeline", "schedules", {"limit": _MOST_SCHEDULES, **scope.of_acts})
 
 
 def worker_seen_at() -> datetime | None:
-    """Return when a worker last looked for a run, or reported on one that still runs. None = never. One query."""
+    """Return when a worker last looked for a run or reported on a run. None means never."""
     return fetch(_Seen, "pipeline", "worker", {})[0].at
 
 
 def insights(topic_id: int, *, from_ms: int) -> list[InsightRow]:
-    """Return the hours of a topic that begin at `from_ms` or later, newest first. One query."""
+    """Return the hours of a topic that begin at `from_ms` or later, newest first."""
     return fetch(InsightRow, "pipeline", "insights", {"topic_id": topic_id, "from_ms": from_ms})

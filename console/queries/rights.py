@@ -1,4 +1,4 @@
-"""A user's roles, and the part of each list that the user may see with them."""
+"""A user's roles, and the data that the user may see."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = [
     "keys_in",
 ]
 
-NAMESPACES_MOST: Final = 5000  # a list includes at most this many namespaces of one `tenant/*`
+NAMESPACES_MOST: Final = 5000  # Namespaces that a pattern `tenant/*` can cover
 _TOO_LARGE: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRow:
-    """One role of a user."""
+    """A role of a user."""
 
     role: int
-    pattern: str  # *, tenant/* or tenant/namespace
-    namespace_ids: list[int]  # at most 5,000 of the namespaces that the pattern covers now; none for *
+    pattern: str  # One of *, tenant/* and tenant/namespace
+    namespace_ids: list[int]  # Empty for the pattern *
 
     @property
     def word(self) -> str:
@@ -53,15 +53,15 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The part of all data that one user's lists and sums include. All fields None = everything."""
+    """The data that a user's lists and sums include. If the fields are None, the scope is everything."""
 
     namespace_ids: tuple[int, ...] | None = None
-    namespaces: tuple[str, ...] | None = None  # the patterns of the roles, `tenant/*` included
-    tenants: tuple[str, ...] | None = None  # those whose namespaces are all in scope
+    namespaces: tuple[str, ...] | None = None
+    tenants: tuple[str, ...] | None = None  # Tenants whose namespaces are all in scope
 
     @classmethod
     def of(cls, grants: Iterable[GrantRow]) -> Self:
-        """Return the scope of these roles."""
+        """Return the scope that the roles give."""
         rows = list(grants)
         patterns = [row.pattern for row in rows]
         if "*" in patterns:
@@ -74,23 +74,23 @@ class Scope:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Return whether the scope includes all data."""
         return self.namespace_ids is None
 
     @property
     def of_topics(self) -> dict[str, Any]:
-        """The parameter of queries over topics: `namespace_ids`, NULL for everything."""
+        """The parameter `namespace_ids` of queries over topics. None means everything."""
         return {"namespace_ids": None if self.namespace_ids is None else list(self.namespace_ids)}
 
     def has_acts_of(self, namespace: str) -> bool:
-        """Return whether queries with `of_acts` include acts on this namespace."""
+        """Return whether acts on this namespace are in scope."""
         if self.namespaces is None or self.tenants is None:
             return True
         return namespace in self.namespaces or namespace.partition("/")[0] in self.tenants
 
     @property
     def of_acts(self) -> dict[str, Any]:
-        """The parameters `namespaces` and `tenants` of queries over acts or runs, whose namespaces may be gone."""
+        """The parameters of queries over acts or runs. The parameters are names, because namespaces can be deleted."""
         return {
             "namespaces": None if self.namespaces is None else list(self.namespaces),
             "tenants": None if self.tenants is None else list(self.tenants),
@@ -107,21 +107,21 @@ NOTHING: Final = Scope.of(())
 
 
 def grants_of(user_id: int) -> list[GrantRow]:
-    """Return the roles of a user, each with the namespaces that its pattern covers. One query."""
+    """Return the roles of a user."""
     return fetch(GrantRow, "rights", "grants", {"user_id": user_id, "limit": NAMESPACES_MOST})
 
 
 def grants_of_role(role: str) -> list[GrantRow]:
-    """Return the tenants that a role of the broker's clients administers, as grants. One query."""
+    """Return the tenants that a role of the broker's clients administers, as grants."""
     return fetch(
         GrantRow, "rights", "grants_of_role", {"role": role, "admin": Role.ADMIN, "limit": NAMESPACES_MOST}
     )
 
 
 def keys_in(scope: Scope, keys: Iterable[str]) -> frozenset[str]:
-    """Return those keys of a live stream, such as `topic:5`, `sub:9` and `act:7`, that are in scope.
+    """Return the keys of a live stream that are in scope, such as `topic:5`, `sub:9` or `act:7`.
 
-    The key `acts` is in every scope. One query, or no query if the scope is everything.
+    The key `acts` is in every scope.
     """
     asked = frozenset(keys)
     if scope.is_everything:

@@ -1,6 +1,6 @@
-"""Where entries are stored, and how to read those that are in the files of offloaded ledgers.
+"""Read entries from the files of offloaded ledgers.
 
-`rows_in_file` returns the same rows for such a file as a query of log.sql returns for a segment.
+The rows have the same fields as the rows of a query of log.sql.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["FileStore", "Store", "rows_in_file", "store_of"]
 
 _PAUSE_S: Final = 5.0
 _CACHE_BYTES: Final = 16 * 1024 * 1024
-_MAY_HAVE_OTHER_KEYS: Final = 33  # the flags of a batch and of an ordering key; see the query `piece`
+_MAY_HAVE_OTHER_KEYS: Final = 33  # Flags of a batch and of an ordering key
 
 Row = dict[str, Any]
-# Storages that failed. For each, the time (monotonic, s) until which it is not asked again, and the error's text.
+# The monotonic time in seconds until which calls raise, and the error's text, for each storage that failed.
 _away: WeakKeyDictionary[LedgerFiles, tuple[float, str]] = WeakKeyDictionary()
 
 
@@ -36,20 +36,20 @@ class FileStore:
     ledger_id: int
 
 
-Store = int | FileStore  # a segment's number, or a file
+Store = int | FileStore  # A segment's number, or a file
 
 
 def store_of(*, ledger_id: int, segment_id: int | None, file_name: str | None) -> Store | None:
-    """Return where a ledger's entries are stored. None if they were trimmed."""
+    """Return where a ledger's entries are stored. None if the ledger was trimmed."""
     return FileStore(name=file_name, ledger_id=ledger_id) if file_name is not None else segment_id
 
 
 def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
     """Answer the query `name` of log.sql for one ledger.
 
-    Raises pipeline.errors.OffloadUnavailable if the file cannot be read, and its subclass LedgerFileMissing if there is
-    no such file. After the storage has failed, every call in the next 5 s raises at once: each attempt may take
-    seconds, and pages that kept trying would use up all threads.
+    Raises pipeline.errors.OffloadUnavailable if the file cannot be read, and its subclass LedgerFileMissing if the file
+    does not exist. After the storage has failed, calls raise at once for 5 s. An attempt may take seconds, and pages
+    that keep trying would use up all threads.
     """
     files = _files()
     until_s, trouble = _away.get(files, (0.0, ""))
@@ -58,7 +58,7 @@ def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> 
     try:
         return [{"ledger_id": store.ledger_id, **row} for row in _QUERIES[name](files, store, parameters)]
     except (LedgerFileDamaged, LedgerFileMissing):
-        raise  # the storage answered, so do not pause
+        raise  # The storage answered, so do not pause
     except OffloadUnavailable as error:
         _away[files] = (time.monotonic() + _PAUSE_S, str(error))
         raise
@@ -95,7 +95,6 @@ def _first_after(files: LedgerFiles, store: FileStore, parameters: Mapping[str, 
 
 
 def _piece(files: LedgerFiles, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
-    """Return the same entries as the query `piece` of log.sql."""
     slots: Collection[int] | None = parameters["slots"]
     chosen: list[int] = []
     ranges = zip(*(parameters[each] for each in ("ledgers", "firsts", "lasts", "ends")), strict=True)

@@ -1,4 +1,4 @@
-"""Subscriptions with their cursors and numbers, and the deliveries that wait for an ack."""
+"""Subscriptions with their cursors, and the deliveries that wait for an ack."""
 
 from __future__ import annotations
 
@@ -27,44 +27,44 @@ PENDING_MOST = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionHead:
-    """The stored cursor, and the numbers that the broker last reported (None if it never did)."""
+    """A subscription's cursor, and the numbers that the broker last reported. An unreported number is None."""
 
     id: int
     name: str
     type: str
-    paused: bool  # by an operator
+    paused: bool
     created_at: datetime
     topic_id: int
     topic_name: str
     partition: int
     mark_delete_ledger: int
     mark_delete_entry: int
-    acked_messages: int  # since the topic began, trimmed messages included, as in the next two
+    acked_messages: int  # Trimmed messages are included
     acked_entries: int
     acked_bytes: int
-    version: int  # raised by acts, seeks and other moves of the cursor, but not by clients' acks
+    version: int  # Every move of the cursor except clients' acks raises the version
     read_ledger: int | None
     read_entry: int | None
     consumers: int | None
     unacked_messages: int | None
     replay_entries: int | None
-    message_rate_out: float | None  # per second
-    message_rate_acked: float | None  # per second
+    message_rate_out: float | None
+    message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
-    problems: dict[str, int] | None  # problem in words → how often it happened
+    problems: dict[str, int] | None  # Number of occurrences, by problem
     state: int | None
     state_since_ms: int | None
-    drain_s: int | None  # while it is draining: seconds left, as of updated_ms
-    message_rate_in: float | None  # of the topic
-    delays: bool  # messages wait for their delivery times
+    drain_s: int | None  # Seconds until the subscription is drained, as of updated_ms
+    message_rate_in: float | None
+    delays: bool  # Whether messages wait for their delivery times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRow:
     """Entries that were delivered together and wait for an ack.
 
-    On Exclusive and Failover, the rows cover all entries read after mark-delete, and the first row counts all unacked
+    On Exclusive and Failover, the rows cover all entries read after mark-delete. The first row counts all unacked
     messages.
     """
 
@@ -77,12 +77,12 @@ class PendingRow:
     last_entry: int
     messages: int
     delivered_ms: int
-    redelivery_count: int  # 0 on Exclusive and Failover, which do not count redeliveries
-    deadline_ms: int | None  # when the broker takes the delivery back; None = it has no deadline
+    redelivery_count: int  # Always 0 on Exclusive and Failover
+    deadline_ms: int | None
 
     @property
     def place(self) -> str:
-        """The position of the first entry, as ledger:entry."""
+        """The position of the first entry, written as ledger:entry."""
         return f"{self.ledger_id}:{self.first_entry}"
 
 
@@ -90,39 +90,39 @@ class PendingRow:
 class PartitionedHead:
     """A subscription that some or all partitions of a topic have."""
 
-    topic_name: str  # of the partitioned topic
+    topic_name: str
     name: str
-    partitions: list[int]  # those that have the subscription
+    partitions: list[int]
 
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
-    """Find a subscription by its topic's full name and its own name. One query."""
+    """Find a subscription by the full name of its topic and the subscription's name."""
     named = {"ids": [], "topic": topic, "subscription": subscription}
     return fetch_one(SubscriptionHead, "subscription", "heads", named)
 
 
 def subscription_heads(ids: Sequence[int]) -> dict[int, SubscriptionHead]:
-    """Return the subscriptions with these ids, by id. Leaves out those that do not exist. One query."""
+    """Return the existing subscriptions with these ids, by id."""
     asked = {"ids": list(ids), "topic": "", "subscription": ""}
     return {row.id: row for row in fetch(SubscriptionHead, "subscription", "heads", asked)}
 
 
 def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
-    """Find a subscription of a partitioned topic by the topic's full name and its own name. One query."""
+    """Find a subscription by the full name of a partitioned topic and the subscription's name."""
     return fetch_one(
         PartitionedHead, "subscription", "partitioned_head", {"topic": topic, "subscription": subscription}
     )
 
 
 def pending(subscription_id: int, limit: int, *, consumer_key: int = 0) -> list[PendingRow]:
-    """Return the first `limit` deliveries by position, of one consumer or, with key 0, of all. One query."""
+    """Return the first `limit` deliveries by position. Consumer key 0 means all consumers."""
     return pending_of([subscription_id], limit, consumer_key=consumer_key)[subscription_id]
 
 
 def pending_of(
     subscription_ids: Sequence[int], limit: int, *, consumer_key: int = 0
 ) -> dict[int, list[PendingRow]]:
-    """Return the first `limit` deliveries of each subscription by position. One query."""
+    """Return the first `limit` deliveries of each subscription by position."""
     found: dict[int, list[PendingRow]] = {each: [] for each in subscription_ids}
     asked = {"subscriptions": list(found), "consumer_key": consumer_key, "limit": limit}
     for row in fetch(PendingRow, "subscription", "pending", asked):

@@ -15,22 +15,19 @@ from console.queries.subscription import SubscriptionHead, subscription_heads
 __all__ = ["PARTITIONS_DIAGNOSED", "PartitionsDiagnosis", "diagnose_partitions"]
 
 PARTITIONS_DIAGNOSED: Final = 20
-_UNREPORTED: Final = 99  # sorts after every state
+_UNREPORTED: Final = 99  # Sorts after every state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsDiagnosis:
     """The findings on the worst partitions."""
 
-    heads: Mapping[int, SubscriptionHead]  # by partition: the subscription on it
-    findings: Sequence[SharedFinding]  # empty if the subscription was just deleted
+    heads: Mapping[int, SubscriptionHead]  # Keyed by partition
+    findings: Sequence[SharedFinding]  # Empty if the subscription was just deleted
 
 
 def diagnose_partitions(rows: Sequence[CursorRow], *, now_ms: int) -> PartitionsDiagnosis:
-    """Diagnose the worst 20 of a subscription's cursors, by state and then by backlog.
-
-    At most one query more than `read_snapshots` makes.
-    """
+    """Diagnose the worst 20 of a subscription's cursors, by state and then by backlog."""
     worst = sorted(rows, key=lambda row: (row.state or _UNREPORTED, -row.backlog_messages))
     known = subscription_heads([row.id for row in worst[:PARTITIONS_DIAGNOSED]])
     heads = [known[row.id] for row in worst if row.id in known]

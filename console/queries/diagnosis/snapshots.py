@@ -1,4 +1,4 @@
-"""Build the snapshots for diagnoses."""
+"""Build the snapshots from which subscriptions are diagnosed."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ _RATES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The data of a diagnosis that the subscription's page shows in other blocks too."""
+    """The data of a diagnosis that other blocks of the subscription's page also show."""
 
     log: Log
-    mark_delete: int  # as an index of the log
+    mark_delete: int  # Index in the log
     acked: AckedBeyond
-    pending: Sequence[PendingRow]  # the first ones by position
+    pending: Sequence[PendingRow]
     consumers: Sequence[ConsumerRow]
-    first: EntryAt | None  # the first entry not completely acked; None = there is none, or it cannot be read
+    first: EntryAt | None  # First entry that is not completely acked; None = none, or unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,8 @@ class _Around:
     topic_policies: dict[str, Any]
     last_append_ms: int | None
     producers: int | None
-    blocked: bool | None  # None, here and down to key_is_draining: the broker has not reported
+    # The fields from `blocked` to `key_is_draining` are None if the broker has not reported.
+    blocked: bool | None
     rate_limited: bool | None
     gap: str | None
     read_fault: str | None
@@ -83,18 +84,18 @@ class _Around:
     key_consumer: int | None
     key_waiting_entries: int | None
     key_is_draining: bool | None
-    left_name: str | None  # None: nobody has left
+    left_name: str | None
     left_address: str | None
     left_version: str | None
     left_cause: str | None
     left_detail: str | None
     left_ms: int | None
-    paused_by: str | None  # None: it is not paused, or the act is no longer in the log
+    paused_by: str | None  # None = not paused, or the act was deleted
     paused_at: datetime | None
     paused_reason: str | None
     slowest_name: str | None
     slowest_acked_bytes: int | None
-    letters_topic: str | None  # None: there is no dead-letter topic with the usual name
+    letters_topic: str | None
     letters_messages: int | None
     letters_backlog: int | None
     letters_subscriptions: int | None
@@ -106,7 +107,7 @@ class _Around:
     broker_seen_at: datetime | None
     beat_at: datetime | None
     worker_at: datetime | None
-    database_ms: int  # the time now by the database's clock, which the three times above use too
+    database_ms: int  # Current time by the database's clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,11 +133,7 @@ class _DatabaseRow:
 
 
 def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[int, Snapshot]:
-    """Return the snapshots from which the rules diagnose, by the subscription's id.
-
-    At most nine queries, and one more for each subscription if they have more consumers than are read at once. A
-    subscription that was just deleted is left out.
-    """
+    """Read the snapshots of these subscriptions, by id. Leaves out a subscription that was just deleted."""
     logs = logs_of(sorted({head.topic_id for head in heads}))
     cursors = {
         head.id: (log, log.index_of(head.mark_delete_ledger, head.mark_delete_entry))
@@ -168,28 +165,20 @@ def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[
 
 
 def _consumers(subscriptions: Sequence[int]) -> list[ConsumerRow]:
-    """Return the first consumers of each subscription by name.
-
-    One query. If it reaches its limit and there are several subscriptions, one more for each of them: the first query
-    may have left out all consumers of a subscription, which would then seem to have none.
-    """
     most = CONSUMERS_SHOWN * max(1, len(subscriptions))
     found = consumers_of(subscriptions, limit=most)
     if len(found) < most or len(subscriptions) == 1:
         return found
+    # The query reached its limit, so it may have left out every consumer of a subscription.
     return [row for each in subscriptions for row in consumers_of([each], limit=CONSUMERS_SHOWN)]
 
 
 def _share(rows: int, subscriptions: int) -> int:
-    """Return how many of `rows` to read for each subscription, so that many subscriptions do not cost much more."""
+    """Share a budget of rows among subscriptions. Each subscription gets at least a tenth of the rows."""
     return max(rows // 10, rows // max(1, subscriptions))
 
 
 def _readable(wanted: Collection[tuple[Log, Place]]) -> dict[Place, EntryAt]:
-    """Return the entries that can be read. Leaves out those in offloaded ledgers whose file cannot be read.
-
-    One query, and one read for each offloaded entry.
-    """
     stored: set[int] = set()
     offloaded: list[tuple[Log, Place]] = []
     for log, place in wanted:
@@ -206,13 +195,12 @@ def _readable(wanted: Collection[tuple[Log, Place]]) -> dict[Place, EntryAt]:
 
 
 def _first_place(log: Log, mark_delete: int, acked: AckedBeyond) -> Place | None:
-    """Return the place of the first entry that is not completely acked. None if there is none."""
     index = next(acked.next_unacked(mark_delete + 1, log.end), None)
     return None if index is None else log.place_at(index)
 
 
 def snapshots_of(read: Sequence[tuple[SubscriptionHead, Parts]], *, now_ms: int) -> dict[int, Snapshot]:
-    """Return the snapshots, by the subscription's id. Leaves out a subscription just deleted. Three queries."""
+    """Return the snapshots by the subscription's id. Leaves out a subscription that was just deleted."""
     ids = [head.id for head, _ in read]
     around = {row.id: row for row in fetch(_Around, "diagnosis", "around", {"subscriptions": ids})}
     delayed: dict[int, list[_DelayedRow]] = {head.topic_id: [] for head, _ in read}
@@ -308,7 +296,7 @@ def _ms(moment: datetime | None) -> int:
 
 
 def _on_this_clock(moment: datetime | None, ahead_ms: int) -> int:
-    """Convert a time by the database's clock to this process's clock, which is `ahead_ms` ahead. None gives 0."""
+    """Convert a time by the database's clock to this process's clock. None gives 0."""
     return 0 if moment is None else _ms(moment) + ahead_ms
 
 
@@ -343,7 +331,7 @@ def _key_block(around: _Around, rows: Sequence[ConsumerRow]) -> KeyBlock | None:
 
 def _consumer(row: ConsumerRow, deliveries: Sequence[PendingRow]) -> Consumer:
     mine = [each for each in deliveries if each.consumer_key == row.key]
-    # The deliveries are only the first ones by position, so the consumer's oldest delivery may be missing.
+    # Only the first deliveries by position are read, so the oldest delivery may be missing.
     delivered_ms = [row.oldest_delivered_ms, *(each.delivered_ms for each in mine)]
     oldest_ms = min((each for each in delivered_ms if each), default=0)
     return Consumer(

@@ -1,4 +1,4 @@
-"""Find the topic and the subscription whose names make up the name of a dead-letter topic."""
+"""Find the topics and subscriptions whose names fit the name of a dead-letter topic."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from console.queries.database import fetch
 __all__ = ["Origin", "has_usual_name", "origins_of", "possible_origins"]
 
 _USUAL: Final = re.compile(r"(?P<namespace>.+/)(?P<rest>[^/]+)-DLQ(-partition-[0-9]+)?", re.DOTALL)
-_MOST: Final = 40  # pairs for one name: any hyphen may be the one between topic and subscription
+_MOST: Final = 40
 
 
 class Origin(NamedTuple):
     """The topic and the subscription that letters come from."""
 
-    topic: str  # full name
+    topic: str
     subscription: str
 
 
@@ -30,12 +30,15 @@ class _Row:
 
 
 def has_usual_name(topic: str) -> bool:
-    """Return whether a topic is named like a dead-letter topic, or like a partition of one."""
+    """Return whether a topic or partition has the usual name of a dead-letter topic."""
     return _USUAL.fullmatch(topic) is not None
 
 
 def possible_origins(name: str) -> Iterator[Origin]:
-    """Yield at most 40 pairs that fit a name of the form TOPIC-SUBSCRIPTION-DLQ; none for a name without this form."""
+    """Yield at most 40 pairs that fit a name of the form TOPIC-SUBSCRIPTION-DLQ.
+
+    A name with several hyphens fits several pairs.
+    """
     found = _USUAL.fullmatch(name)
     if found is None:
         return
@@ -46,7 +49,7 @@ def possible_origins(name: str) -> Iterator[Origin]:
 
 
 def origins_of(names: Collection[str]) -> dict[str, tuple[Origin, ...]]:
-    """Return the existing topics and subscriptions that fit each name. Leaves out names that fit none. One query."""
+    """Return the existing topics and subscriptions that fit each name. Leaves out names without a match."""
     possible = [(name, *origin) for name in names for origin in possible_origins(name)]
     rows = fetch(
         _Row,

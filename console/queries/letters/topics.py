@@ -1,4 +1,4 @@
-"""Dead-letter topics: their list, those that nobody reads, and the ledgers of the original messages."""
+"""Dead-letter topics, and the ledgers of the original messages."""
 
 from __future__ import annotations
 
@@ -34,41 +34,41 @@ ORDERS: Final = ("waiting", "name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LettersAsked:
-    """The filter, order and page of the list."""
+    """The filter, order and page of the list of dead-letter topics."""
 
-    search: str = ""  # part of a name
-    order: str = "waiting"  # one of ORDERS
-    after_name: str = ""  # the last name on the previous page, "" = first page
-    after_value: float = 0.0  # the sort value of the last row on the previous page
+    search: str = ""
+    order: str = "waiting"  # One of ORDERS
+    after_name: str = ""  # Last name on the previous page; "" = first page
+    after_value: float = 0.0  # Sort value of the previous page's last row
     limit: int = PAGE_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterTopicRow:
-    """One dead-letter topic, or one partition of such a topic. None = the broker never reported the number."""
+    """A dead-letter topic or one of its partitions. A number is None if the broker never reported it."""
 
     id: int
     name: str
-    messages_in: int | None  # letters ever published
-    waiting_messages: int | None  # of the worst subscription; also None without a subscription
+    messages_in: int | None
+    waiting_messages: int | None  # Backlog of the worst subscription
     stored_bytes: int | None
     last_append_ms: int | None  # 0 = never
     updated_ms: int | None
     subscriptions: int
     consumers: int
-    worst_subscription: str | None  # None = it has no subscription
-    oldest_ms: int | None  # when the oldest waiting letter was stored; None = none, or unknown
+    worst_subscription: str | None
+    oldest_ms: int | None  # Time when the oldest waiting letter was stored
     hour_messages: int | None
-    day_messages: int | None  # also None if not all points of the day were read
-    origins: tuple[Origin, ...]  # existing pairs that fit the name; usually one
+    day_messages: int | None  # None = not reported, or points of the day were not read
+    origins: tuple[Origin, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterPage:
-    """The rows in order and where the next page begins."""
+    """A page of the list, and the place where the next page begins."""
 
     rows: tuple[LetterTopicRow, ...]
-    next_name: str | None  # None = this is the last page
+    next_name: str | None
     next_value: float
 
 
@@ -78,7 +78,7 @@ class StoredLedger:
 
     ledger_id: int
     topic_name: str
-    entries: int | None  # None: it is open
+    entries: int | None  # None = the ledger is open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +86,9 @@ class UnreadLetters:
     """A dead-letter topic with letters that nobody reads."""
 
     topic_id: int
-    name: str  # of the dead-letter topic
-    # The subscription with the most waiting letters; "" = there is none, so retention removes the letters.
-    subscription: str
-    messages: int  # waiting for that subscription; without a subscription, all that were ever published
+    name: str
+    subscription: str  # Subscription with the most waiting letters; "" = no subscription
+    messages: int  # Letters that wait for the subscription; without a subscription, all published letters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,18 +113,19 @@ class _Numbers:
     oldest_ledger: int | None
     oldest_segment: int | None
     oldest_entry: int
-    oldest_append_ms: int | None  # of an offloaded entry: when its ledger's first or last entry was stored
+    # Time when the ledger's first or last entry was stored. None if the ledger is not offloaded.
+    oldest_append_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Published:
     topic_id: int
     hour_messages: int
-    day_messages: int | None  # None: points of that time were not read
+    day_messages: int | None  # None = points of the day were not read
 
 
 def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
-    """Return one page of the dead-letter topics in scope. At most six queries."""
+    """Return a page of the dead-letter topics in scope."""
     keys = fetch_text(
         _Key,
         over_letters(f"by_{asked.order}"),
@@ -155,18 +155,18 @@ def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
 
 
 def unread_letters(scope: Scope, *, limit: int) -> list[UnreadLetters]:
-    """Return dead-letter topics in scope that nobody reads, those without a subscription first. One query."""
+    """Return dead-letter topics in scope that nobody reads. Topics without a subscription come first."""
     return fetch_text(UnreadLetters, over_letters("unread"), {"limit": limit, **scope.of_topics})
 
 
 def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger]:
-    """Return the ledgers among `ids` that are still stored and whose topic is in scope, by id. One query."""
+    """Return the ledgers among `ids` that are still stored and in scope, by id."""
     rows = fetch(StoredLedger, "letters", "stored_ledgers", {"ledgers": list(ids), **scope.of_topics})
     return {row.ledger_id: row for row in rows}
 
 
 def over_letters(name: str) -> str:
-    """Return the text of a query, with the common table expressions that find the dead-letter topics."""
+    """Return the text of a query, including the common table expressions that find dead-letter topics."""
     return statement("letters", name).format(
         known=statement("letters", "known"), letters=statement("letters", "letters")
     )
@@ -197,10 +197,6 @@ def _row(
 
 
 def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
-    """Return when each topic's oldest waiting letter was stored, by topic id. At most one query.
-
-    Without a subscription, every letter counts as waiting.
-    """
     places = {(row.oldest_ledger, row.oldest_entry): row for row in rows if row.oldest_ledger is not None}
     entries = fetch_entries(
         EntryAt,
@@ -213,11 +209,10 @@ def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
 
 
 def _published(ids: Sequence[int]) -> dict[int, _Published]:
-    """Return how many letters were published in the last hour and the last day, by topic id. Two queries."""
     now_ms, until_ms = time.time_ns() // 1_000_000, rolled_up_until()
     day = frame_of(WINDOWS["24h"], now_ms)
     ends = ends_of(day, until_ms)
-    # Count the hour in points of one minute. Points of ten minutes would leave out up to ten minutes of the hour.
+    # Count the hour in points of one minute. Points of ten minutes could leave out ten minutes of the hour.
     of_hour = ends_of(frame_of(window_of("1h", is_sum=True), now_ms), until_ms)
     ends |= {f"hour_{name}": at_ms for name, at_ms in of_hour.items()}
     rows = fetch(_Published, "letters", "published", {"ids": list(ids), **ends})

@@ -1,4 +1,4 @@
-"""The tokens of clients, for admins."""
+"""The tokens of clients."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ TOKENS_MOST: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRow:
-    """One token that was created here or revoked."""
+    """A token that Vela created or revoked."""
 
     id: str
-    role: str  # "" = made elsewhere
+    role: str  # "" = created outside Vela
     created_by: str
     created_at: datetime
-    expires_at: datetime | None  # None = never
+    expires_at: datetime | None
     is_expired: bool
     revoked_by: str
     revoked_at: datetime | None
 
 
 def newest_tokens() -> list[TokenRow]:
-    """Return at most 200 tokens: valid, then expired, then revoked ones, the newest of each first. One query."""
+    """Return at most 200 tokens. Valid tokens come first, and revoked tokens last."""
     return fetch(TokenRow, "tokens", "newest", {"limit": TOKENS_MOST})

@@ -1,6 +1,6 @@
-"""Users and their roles, for admins.
+"""Users and their roles.
 
-Django's tables are read on Django's own connection: `VELA_READ_ROLE` may read only Vela's tables.
+Django's tables are read on Django's own connection, because `VELA_READ_ROLE` may read only Vela's tables.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserGrant:
-    """One role of a user."""
+    """A role of a user."""
 
-    word: str  # the role as users read it
+    word: str  # Name of the role on pages
     pattern: str
-    from_login: bool  # given by a group at the login server
+    from_login: bool  # Given by a group at the login server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserRow:
-    """One user."""
+    """A user and the roles that the user has."""
 
     name: str
     is_active: bool
     is_superuser: bool
     last_login: datetime | None
-    is_from_server: bool  # logs in at the login server, not with a password here
-    factor_since: datetime | None  # when the second factor was set up; None = the user has no second factor
+    is_from_server: bool  # Logs in at the login server
+    factor_since: datetime | None
     grants: tuple[UserGrant, ...]
 
 
 def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
-    """Return a page of users by name, and the `after` of the next page, "" on the last. At most two queries."""
+    """Return a page of users, sorted by name, and the `after` of the next page. `after` is "" on the last page."""
     found = User.objects.filter(username__icontains=search) if search else User.objects.all()
     if after:
         found = found.filter(username__gt=after)
@@ -52,12 +52,12 @@ def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
 
 
 def user_named(name: str) -> UserRow | None:
-    """Return a user, None if there is none. At most two queries."""
+    """Return a user, or None."""
     return next((_row(each) for each in _with_grants(User.objects.filter(username=name))), None)
 
 
 def others_with(role: Role, namespaces: Iterable[str], *, without: str) -> list[str]:
-    """Return the names of at most 5 active users who have this role, or a higher one, in all the namespaces. One query.
+    """Return the names of at most 5 active users who have at least this role in all the namespaces.
 
     Leaves out the user `without`.
     """
@@ -77,14 +77,14 @@ def _with_grants(users: QuerySet[User]) -> Iterable[User]:
 
 
 def _row(user: User) -> UserRow:
-    granted: list[Grant] = user.granted  # type: ignore[attr-defined]  # the name that the prefetch gives
+    granted: list[Grant] = user.granted  # type: ignore[attr-defined]  # Set by the prefetch
     return UserRow(
         name=user.get_username(),
         is_active=user.is_active,
         is_superuser=user.is_superuser,
         last_login=user.last_login,
-        is_from_server=user.is_from_server,  # type: ignore[attr-defined]  # annotated
-        factor_since=user.factor_since,  # type: ignore[attr-defined]  # annotated
+        is_from_server=user.is_from_server,  # type: ignore[attr-defined]  # Annotated
+        factor_since=user.factor_since,  # type: ignore[attr-defined]  # Annotated
         grants=tuple(
             UserGrant(word=str(Role(each.role).label), pattern=each.pattern, from_login=each.from_login)
             for each in granted

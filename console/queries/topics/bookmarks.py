@@ -16,39 +16,38 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookmarksAsked:
-    """The part of the list that a page's address asks for."""
+    """The filter and page of the list of bookmarks."""
 
-    topic_id: int | None = None  # None = of all topics
-    search: str = ""  # part of a bookmark's or a topic's name
-    after_topic: str = ""  # with `after_name`, the last row of the previous page
+    topic_id: int | None = None
+    search: str = ""  # Part of a bookmark's or a topic's name
+    after_topic: str = ""
     after_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookmarkRow:
-    """One bookmark."""
+    """A bookmark."""
 
     name: str
     topic_name: str
-    id: str  # ledger:entry
-    until: datetime | None  # None = until it is deleted
-    is_over: bool  # the bookmark has expired and keeps no messages
+    id: str  # Written as ledger:entry
+    until: datetime | None
+    is_over: bool  # An expired bookmark keeps no messages
     who: str
     created_at: datetime
-    # The size of the sealed ledgers from the bookmark's ledger on. None = there are none.
-    kept_bytes: int | None
+    kept_bytes: int | None  # Size of the sealed ledgers from the bookmark on; None = no sealed ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookmarkPage:
-    """The rows by topic and name, and whether there are more."""
+    """A page of bookmarks, sorted by topic and name."""
 
     rows: Sequence[BookmarkRow]
     has_more: bool
 
 
 def bookmarks(asked: BookmarksAsked, scope: Scope) -> BookmarkPage:
-    """Return one page of the bookmarks in scope. One query."""
+    """Return a page of the bookmarks in scope."""
     rows = fetch(
         BookmarkRow,
         "bookmarks",

@@ -1,4 +1,4 @@
-"""The list of topics. PostgreSQL searches, sorts and pages it."""
+"""The list of topics."""
 
 from __future__ import annotations
 
@@ -26,54 +26,55 @@ PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
 _FEW = 500
 _LARGEST = 2.0**53
+# A place in the order by worst state is one number. It is the state times this unit, plus the time in ms when the state
+# began.
 _STATE_UNIT = 1 << 42
-"""A place in the order by worst state is one number: the state times this unit, plus the time (ms) when it began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsAsked:
-    """The part of the list that an address asks for."""
+    """The filters, order and page of the list. "" and 0 mean no filter."""
 
-    search: str = ""  # part of a name
-    namespace: str = ""  # "tenant/namespace", "" = all
-    subscription: str = ""  # only topics that have a subscription of this name, "" = all
+    search: str = ""
+    namespace: str = ""  # Full name, tenant/namespace
+    subscription: str = ""  # Name of a subscription that the topics have
     only_backlog: bool = False
-    state: int = 0  # only topics whose worst subscription has this stored state, 0 = all
-    order: str = "name"  # one of ORDERS
-    after_name: str = ""  # the last name on the previous page, "" = first page
-    after_value: float = 0.0  # the sort value of the last row on the previous page
+    state: int = 0  # State of the topic's worst subscription
+    order: str = "name"  # One of ORDERS
+    after_name: str = ""  # Last name on the previous page; "" = first page
+    after_value: float = 0.0  # Sort value of the previous page's last row
     limit: int = PAGE_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """One row. Its numbers are those that the broker last reported, None if it never did."""
+    """A topic with the numbers that the broker last reported. An unreported number is None."""
 
     id: int
     name: str
     partitions: int  # 0 = not partitioned
-    partition_ids: list[int]  # at most 20
-    backlog_messages: int | None  # of the worst subscription, summed over partitions
-    message_rate_in: float | None  # per second
-    byte_rate_in: float | None  # per second
+    partition_ids: list[int]  # At most 20 ids
+    backlog_messages: int | None  # Backlog of the worst subscription, summed over partitions
+    message_rate_in: float | None
+    byte_rate_in: float | None
     stored_bytes: int | None
     producers: int | None
     last_append_ms: int | None  # 0 = never
     updated_ms: int | None
     subscriptions: int
     consumers: int | None
-    message_rate_acked: float | None  # per second, all durable subscriptions
-    worst_subscription: str | None  # the one with the largest backlog on a partition; None = none is known
-    state: int | None  # the worst state of its durable subscriptions; None = none is known
+    message_rate_acked: float | None  # Sum over all durable subscriptions
+    worst_subscription: str | None  # The subscription with the largest backlog on a partition
+    state: int | None  # Worst state of a durable subscription
     state_since_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPage:
-    """The rows in order and where the next page begins."""
+    """A page of the list, and the place where the next page begins."""
 
     rows: tuple[TopicRow, ...]
-    next_name: str | None  # None = this is the last page
+    next_name: str | None
     next_value: float
 
 
@@ -95,10 +96,7 @@ class _Name:
 
 
 def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
-    """Return one page of the topics in scope.
-
-    Two queries. One more if a namespace is chosen, and up to three more if a subscription is chosen.
-    """
+    """Return a page of the topics in scope."""
     after_state, after_since_ms = _worst_place(asked.after_value)
     keys = _keys(
         asked.order,
@@ -127,7 +125,6 @@ def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
 
 
 def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
-    """Return the topics of the page in order, and the first one of the next page."""
     query = in_order(order)
     if not values["subscription"]:
         return fetch_text(_Key, query, values)
@@ -135,8 +132,8 @@ def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
     ids = [row.id for row in fetch(_Id, "topics", "with_subscription", {**values, "limit": _FEW + 1})]
     if len(ids) <= _FEW:
         return fetch_text(_Key, query, {**any_subscription, "topic_ids": ids})
-    # Perhaps most topics have the subscription. Then four pages of all topics contain enough of them, and looking up
-    # every topic that has the subscription would take several times as long.
+    # If most topics have the subscription, four pages of all topics contain enough matches. Looking up every topic that
+    # has the subscription would take several times as long.
     some = fetch_text(_Key, query, {**any_subscription, "limit": 4 * values["limit"]})
     having = {row.id for row in fetch(_Id, "topics", "having", {**values, "ids": [key.id for key in some]})}
     found = [key for key in some if key.id in having][: values["limit"]]
@@ -144,7 +141,10 @@ def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
 
 
 def _namespace_id(asked: TopicsAsked, scope: Scope) -> int | None:
-    """Return the id of the list's only namespace; 0 = it does not exist, None = the list is not limited to one."""
+    """Return the id of the list's only namespace. None means that the list is not limited to one namespace.
+
+    0 means that the namespace does not exist.
+    """
     if asked.namespace:
         tenant, _, namespace = asked.namespace.partition("/")
         found = fetch_one(_Id, "topics", "namespace_id", {"tenant": tenant, "namespace": namespace})
@@ -159,24 +159,21 @@ def in_order(order: str) -> str:
 
 
 def _worst_place(value: float) -> tuple[int, int]:
-    """Return the state and time of a place in the order by worst state.
-
-    A number that is not a place stands for the beginning.
-    """
+    """Split a place in the order by worst state into state and time. An invalid place becomes the beginning."""
     return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
 
 
 def _number(value: float) -> float:
-    """Return a number that PostgreSQL can compare with every column. An address may contain any number."""
+    """Limit a number from an address to a range that PostgreSQL can compare with every column."""
     return 0.0 if math.isnan(value) else max(-_LARGEST, min(value, _LARGEST))
 
 
 def topic_rows(ids: Sequence[int]) -> list[TopicRow]:
-    """Return the numbers of these topics, in no particular order. One query."""
+    """Return the numbers of these topics, in no particular order."""
     return fetch(TopicRow, "topics", "numbers", {"ids": list(ids)})
 
 
 def namespaces(scope: Scope, *, chosen: str = "") -> tuple[str, ...]:
-    """Return the first 200 namespaces in scope, and the chosen one if it is in scope, for a list to choose from."""
+    """Return the first 200 namespaces in scope, and the namespace `chosen` if it is in scope."""
     rows = fetch(_Name, "topics", "namespaces", {"chosen": chosen, **scope.of_topics})
     return tuple(row.name for row in rows)
