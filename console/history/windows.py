@@ -25,7 +25,7 @@ __all__ = [
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Lengths of the stored buckets
 _WRITTEN_MS: Final = 2_000  # A bucket counts as written this long after its end
-# Limit for one resolution. It matters when points were not rolled up for a long time.
+# Upper limit for one resolution if points were not rolled up for a long time.
 _MOST_BUCKETS: Final = 1_500
 _STEPS_AROUND: Final = 60
 

@@ -34,8 +34,8 @@ _REASONS: Final = (
 )
 
 
-# Clients on Apache's C++ library write an id as (ledger,entry,partition,batch index). Other clients write
-# ledger:entry:partition:batch index.
+# Clients on Apache's C++ library write an id as (ledger,entry,partition,batch index). Other clients put colons
+# between the numbers.
 _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1|[0-9]{1,10})\)")
 
 

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """Finds the current problems. Other queries cannot delay it, because it has its own connection."""
+    """Finds the current problems on a connection of its own, which no other query delays."""
 
     def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self._on_change = on_change
@@ -138,7 +138,7 @@ class Watch:
 
 
 def _pause_s(state: Chrome | None) -> float:
-    """Return the seconds until the next look. A sign of life that soon gets too old makes it earlier."""
+    """Return the seconds until the next look. Look sooner if a sign of life is about to become too old."""
     signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
     now_ms = 0 if state is None else state.now_ms
     left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]

@@ -18,14 +18,9 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the argument `user`."""
         parser.add_argument("user")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Remove the second factor.
-
-        Raises CommandError if there is no such user, or if the user has no second factor.
-        """
         name = options["user"]
         try:
             remove_factor(name, who=caller(), origin="command line")
