@@ -83,7 +83,7 @@ class Group:
     """Letters with the same reason, original topic and subscription."""
 
     reason_name: str
-    reason: str  # Whole text, because a redrive filters by it
+    reason: str  # Whole text, because a redrive filters by the text
     topic: str
     subscription: str
     letters: int = 0

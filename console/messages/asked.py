@@ -68,7 +68,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request for messages in an order. Raises AskedInvalid if its parts contradict each other."""
+    """A request for messages. Raises AskedInvalid if the fields contradict each other."""
 
     start: Start = "newest"
     time_ms: int | None = None  # Used by the start "time"

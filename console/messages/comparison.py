@@ -16,7 +16,7 @@ __all__ = ["Comparison", "Line", "compare_bodies", "compare_lines"]
 
 BodyForm = Literal["JSON", "text", "hex"]
 
-# Limit for the lines between the equal beginning and the equal end. The time grows with the square of their number.
+# At most this many lines are compared, because the time grows with the square of the number of lines.
 _MOST_LINES: Final = 1000
 _CONTEXT: Final = 3  # Equal lines to show before and after a difference
 

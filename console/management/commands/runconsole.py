@@ -24,7 +24,7 @@ class Command(BaseCommand):
     """Serve the console until SIGTERM."""
 
     help = "Serve the console (VELA_BIND, VELA_CONSOLE_PORT) until SIGTERM."
-    requires_system_checks = ()  # The checks would slow down each start
+    requires_system_checks = ()  # System checks would slow down each start
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--bind", default=broker_settings().bind)
@@ -40,8 +40,8 @@ class Command(BaseCommand):
             server_name="vela",
         )
         twisted_loop.run_until_complete(_listen(server, settings, options["bind"], options["port"]))
-        _ = get_resolver().url_patterns  # Imports the views before the freeze
-        # Nearly every object that is alive now stays alive. A collection that visits them all would delay a page.
+        _ = get_resolver().url_patterns  # Imports the views before gc.freeze()
+        # Nearly every object that is alive now stays alive. A collection that visits all of them would delay a page.
         gc.collect()
         gc.freeze()
         service_manager.tell(service_manager.READY)

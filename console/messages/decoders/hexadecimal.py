@@ -1,4 +1,4 @@
-"""A dump of bytes: offset, sixteen bytes in hexadecimal, and the printable characters among them."""
+"""A hexadecimal dump of bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _WIDTH = 16
 
 
 def hex_dump(data: bytes) -> str:
-    """Return one line for each sixteen bytes."""
+    """Return a line for every sixteen bytes, with the offset, the bytes and their printable characters."""
     lines = []
     for at in range(0, len(data), _WIDTH):
         row = data[at : at + _WIDTH]
