@@ -23,7 +23,7 @@ _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
 _LINE_BREAK: Final = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _CODE: Final = re.compile("`([^`]+)`")
 _TAG: Final = re.compile(r"(<[^>]*>)")
-_TEXT_ONLY: Final = ("<title", "<option")  # Elements that contain only text
+_TEXT_ONLY: Final = ("<title", "<option")
 _KEPT: Final = ("<textarea",)  # The form would send a mark as part of the text
 
 

@@ -19,7 +19,7 @@ class MenuPage:
 
     nav: str  # Pages with this `nav` belong to the entry
     word: StrOrPromise
-    address: str  # Name of the URL
+    address: str
     key: str  # Pressed after `g`
 
 

@@ -1,4 +1,4 @@
-"""The numbers at the top of the overview page, each with a line of the last hour."""
+"""The numbers at the top of the overview page."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Unit = Literal["rate", "count", "size"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One number. `line` and `area` are SVG paths. They are empty if fewer than two steps are known."""
+    """One number. `line` and `area` are SVG paths, or empty if fewer than two steps are known."""
 
     words: StrOrPromise
     unit: Unit
-    now: float | None  # Last known value
+    now: float | None
     most: float | None
     line: str
     area: str
@@ -44,7 +44,7 @@ _TILES: Final[tuple[tuple[StrOrPromise, Unit, Callable[[Step], float | None]], .
 
 
 def tiles(steps: Sequence[Step]) -> list[Tile]:
-    """Return the tiles. They leave out steps with unknown numbers."""
+    """Return the tiles of the overview page."""
     return [_tile(words, unit, [of(step) for step in steps]) for words, unit, of in _TILES]
 
 

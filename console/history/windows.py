@@ -1,4 +1,4 @@
-"""The time windows of charts, and the stored points to read for them."""
+"""The time windows of charts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Lengths of the stored buckets
 _WRITTEN_MS: Final = 2_000  # A bucket counts as written this long after its end
-# Upper limit for one resolution if points were not rolled up for a long time.
+# Limit for one resolution if points were not rolled up for a long time.
 _MOST_BUCKETS: Final = 1_500
 _STEPS_AROUND: Final = 60
 
@@ -34,11 +34,11 @@ _STEPS_AROUND: Final = 60
 class Window:
     """A length of time that a chart shows, divided into steps."""
 
-    name: str  # Value in a page's address
+    name: str
     words: StrOrPromise
     step_s: int
     steps: int
-    coarsest_s: int  # Length of the longest buckets to read
+    coarsest_s: int  # Length of the longest buckets
 
 
 WINDOWS: Final = {
@@ -119,7 +119,7 @@ def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int
 
 
 def unread(frame: Frame, until_ms: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
-    """Return the parts of the frame that `spans` leaves out because they have too many buckets."""
+    """Return the parts of the frame that `spans` leaves out."""
     found = []
     read_ms = frame.from_ms
     for from_ms, to_ms in spans(frame, until_ms).values():

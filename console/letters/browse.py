@@ -21,7 +21,7 @@ from vela.wire.message_id import MessageId
 __all__ = ["ROWS", "FoundLetters", "LetterRow", "Original", "find_letters"]
 
 ROWS: Final = 50
-_EVERY: Final = 10**9  # No limit, because the search has other bounds
+_EVERY: Final = 10**9  # The search has other bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Original:
 class LetterRow:
     """One letter as a row of a list."""
 
-    topic_name: str  # Name of the partition, if the dead-letter topic is partitioned
+    topic_name: str
     spot: Spot
     message: PeekedMessage
     letter: Letter
@@ -48,8 +48,8 @@ class FoundLetters:
     """The result of one search in a dead-letter topic."""
 
     groups: Sequence[Group]
-    others: int  # Letters that belong to no group in `groups`
-    rows: Sequence[LetterRow]  # At most 50, oldest first
+    others: int  # Letters outside `groups`
+    rows: Sequence[LetterRow]  # Oldest first
     looked: Looked
     stored: int  # Entries that an unbounded search would read
 

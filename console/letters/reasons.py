@@ -16,7 +16,7 @@ from vela.wire.letters import ORIGIN_MESSAGE_ID, REAL_SUBSCRIPTION, REAL_TOPIC
 __all__ = ["MOST_GROUPS", "Group", "Groups", "Letter", "letter_of"]
 
 MOST_GROUPS: Final = 50
-_MOST_TEXT: Final = 300  # Characters
+_MOST_TEXT: Final = 300
 _UNFIT: Final = re.compile("[\0\r\n]")
 # The first of these properties that a letter has is its reason. Case, hyphens and underscores are ignored.
 _REASONS: Final = (
@@ -41,9 +41,9 @@ _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """The facts that a letter's properties state. They may be wrong, because the producer chooses the properties."""
+    """The facts in a letter's properties. They may be wrong, because the producer chooses them."""
 
-    reason_name: str  # Name of the property that holds the reason
+    reason_name: str
     reason: str
     topic: str
     subscription: str
@@ -83,7 +83,7 @@ class Group:
     """Letters with the same reason, original topic and subscription."""
 
     reason_name: str
-    reason: str  # Whole text, because a redrive filters by the text
+    reason: str  # Not cut, because a redrive filters by it
     topic: str
     subscription: str
     letters: int = 0
@@ -99,7 +99,7 @@ class Group:
     def redrive_filter(self) -> dict[str, str]:
         """The redrive form's fields that choose letters by reason, or by subscription if no reason is known.
 
-        Empty if the name or value is missing, too long for a link, or has a character that a form field changes.
+        Empty if a link to the form cannot carry the name and the value.
         """
         name, value = (
             (self.reason_name, self.reason) if self.reason_name else (REAL_SUBSCRIPTION, self.subscription)
@@ -116,7 +116,7 @@ class Group:
 
 @dataclass(slots=True, kw_only=True)
 class Groups:
-    """The groups so far. Letters beyond the first `MOST_GROUPS` groups are only counted."""
+    """The groups so far. Letters beyond `MOST_GROUPS` groups are only counted."""
 
     found: dict[Letter, Group] = field(default_factory=dict)
     others: int = 0

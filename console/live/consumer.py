@@ -29,7 +29,7 @@ __all__ = ["Live"]
 # If a page hears nothing for 3.5 s, it asks whether the console still answers.
 HEARTBEAT_S: Final = 2.0
 RECHECK_S: Final = 60.0  # Time between checks of the session
-# Pause after each write of changes, because the numbers of a page may change all the time.
+# Pause after each write, because the numbers of a page may change all the time.
 COALESCE_S: Final = 2.0
 STREAMS_PER_USER: Final = 24
 
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     """Sends the keys of changed things, and the problems of the broker, Celery and the database.
 
-    The stream carries no data of the changed things. The browser reads the data with the user's current rights.
+    The browser reads the changed data itself, with the user's current rights.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -59,7 +59,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
-        self._check: asyncio.Task[bool] | None = None  # Running check of the session
+        self._check: asyncio.Task[bool] | None = None
 
     async def __call__(
         self,
@@ -99,7 +99,6 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         raise StopConsumer
 
     async def page_changed(self, message: dict[str, Any]) -> None:
-        """Send the key of a changed thing."""
         self._changed.add(message["key"])
         self._woken.set()
 
@@ -109,7 +108,6 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._woken.set()
 
     async def page_health(self, message: dict[str, Any]) -> None:
-        """Send the problems of the broker, Celery and the database."""
         event = self._feed.watch.event(self._language, self._scope)
         if event and not (self._writer is not None and self._writer.done()):
             await self.send_body(event.encode(), more_body=True)
@@ -179,7 +177,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     def _checked(self) -> bool | None:
         """Return whether the user may still see the page, or None if that is not known.
 
-        The check runs in parallel with the writer, because the page must learn when the database does not answer.
+        The check must not delay the writer, because the page must learn when the database does not answer.
         """
         if self._check is None:
             if self._feed.watch.is_answering:

@@ -1,4 +1,4 @@
-"""Pass PostgreSQL's notifications on to the live streams of a console process."""
+"""Pass PostgreSQL's notifications on to the live streams."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ class Watch:
         self._settled_s = 0.0  # Loop time until which troubles of processes do not count
         self._found: object = None
         self._has_found = False
-        self._state: Chrome | None = None  # None: the database does not answer
-        self._events: dict[tuple[str, int], str] = {}  # Events by language and number of waiting acts
-        self.is_answering = True  # Whether the database answered the last query in time
+        self._state: Chrome | None = None
+        self._events: dict[tuple[str, int], str] = {}
+        self.is_answering = True
 
     def event(self, language: str, scope: Scope) -> str:
         """Return the latest finding as a server-sent event, or "" before the first finding."""

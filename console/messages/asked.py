@@ -71,13 +71,13 @@ class Asked:
     """A request for messages. Raises AskedInvalid if the fields contradict each other."""
 
     start: Start = "newest"
-    time_ms: int | None = None  # Used by the start "time"
-    spot: Spot | None = None  # Used by the start "id"
+    time_ms: int | None = None
+    spot: Spot | None = None
     is_backward: bool = True  # Towards older messages
     partition: int | None = None  # None: all partitions, merged by append time
     subscription: str = ""  # Needed by the starts "next" and "holes"
     filters: Filters = field(default_factory=Filters)
-    columns: tuple[Column, ...] = ()  # Shown in place of payload, key and properties
+    columns: tuple[Column, ...] = ()
     limit: int = LIMIT
     after: Mark | None = None
 

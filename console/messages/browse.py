@@ -1,4 +1,4 @@
-"""Find the content of one page of the message browser."""
+"""Find one page of the message browser."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class FoundRow:
     """One hit as a row of a list."""
 
     message: PeekedMessage
-    topic_name: str  # Name of the partition, if the topic is partitioned
-    partition: int  # -1 = the topic is not partitioned, or is itself a partition
+    topic_name: str
+    partition: int  # -1: the topic is not partitioned, or is itself a partition
     spot: Spot
-    state: MessageState | None  # None without a subscription on this partition
+    state: MessageState | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +35,10 @@ class FoundPage:
     rows: Sequence[FoundRow]
     looked: Looked
     is_narrowed: bool  # Whether the search left out entries by key hash
-    stored: int  # All entries in the logs
+    stored: int
     has_states: bool
     columns: Sequence[Column]
-    paths: Sequence[str]  # Paths in the first readable payload, to choose as columns
+    paths: Sequence[str]  # Offered as columns
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:

@@ -18,7 +18,7 @@ BodyForm = Literal["JSON", "text", "hex"]
 
 # At most this many lines are compared, because the time grows with the square of the number of lines.
 _MOST_LINES: Final = 1000
-_CONTEXT: Final = 3  # Equal lines to show before and after a difference
+_CONTEXT: Final = 3  # Equal lines before and after a difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Line:
     kind: Literal["equal", "changed", "left", "right", "folded"]
     left: str | None = None
     right: str | None = None
-    folded: int = 0  # Number of equal lines that the row replaces
+    folded: int = 0  # Equal lines that the row replaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

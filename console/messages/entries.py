@@ -27,7 +27,7 @@ class StoredEntry:
     messages: int
     append_ms: int
     deliver_at_ms: int  # 0: at once
-    size_bytes: int  # Size of the whole entry
+    size_bytes: int
     data: bytes
 
     @property
@@ -50,11 +50,11 @@ class OpenedEntry:
     """The messages of an entry, or the reason why they cannot be read."""
 
     stored: StoredEntry
-    header: EntryHeader | None = None  # None: the metadata cannot be parsed
+    header: EntryHeader | None = None
     messages: tuple[Message, ...] = ()  # Batch order, without members that compaction removed
     outer: Message | None = None  # Metadata of a single message whose payload cannot be read
     trouble: Trouble | None = None
-    why: str = ""  # Trouble in words
+    why: str = ""
 
 
 def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int) -> OpenedEntry:

@@ -17,7 +17,7 @@ from console.queries.topics.topic import TopicHead
 
 __all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "export"]
 
-MOST_EXPORTED: Final = 10_000  # Messages
+MOST_EXPORTED: Final = 10_000
 MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # Unread data of a slow client waits in memory
 
 _METADATA: Final = (

@@ -25,7 +25,7 @@ class Filters:
     property_name: str = ""
     property_value: str | None = None  # None: any value
     json_test: JsonTest | None = None
-    text: str = ""  # Part of the payload, in UTF-8
+    text: str = ""
 
     @property
     def is_set(self) -> bool:

@@ -13,18 +13,18 @@ from console.messages.decoders.failures import CannotDecode
 
 __all__ = ["decode_avro"]
 
-_Names = Mapping[str, object]  # Named types of a schema
+_Names = Mapping[str, object]
 
 
 def decode_avro(data: bytes, definition: bytes) -> Any:
-    """Decode one value with its schema. The data has no header.
+    """Decode one value with its schema.
 
     Raises CannotDecode if the bytes or the schema are wrong, or fastavro is not installed.
     """
     try:
         import fastavro
 
-        # The compiled reader crashes the process on a record that contains itself. It overflows the C stack.
+        # The compiled reader crashes the process on a record that contains itself.
         from fastavro._read_py import schemaless_reader
     except ImportError:
         raise CannotDecode(_("fastavro is not installed in the console: install vela[avro]")) from None

@@ -35,10 +35,10 @@ class Decoded:
 
     decoder: str  # Name such as "gzip, JSON", or "" if every decoder failed
     attempts: tuple[Attempt, ...]
-    data: bytes  # Payload after decompression
+    data: bytes  # Decompressed payload
     value: Any = None
     has_value: bool = False
-    text: str = ""  # Text of the value, or of the data
+    text: str = ""
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:
@@ -119,7 +119,6 @@ def _message_pack(data: bytes) -> Any:
 
 
 def _text(data: bytes, *, is_whole: bool = True) -> tuple[str, str]:
-    """Return the text and "", or "" and the reason why the bytes are not text."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

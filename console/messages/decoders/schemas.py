@@ -1,4 +1,4 @@
-"""Read the schema of a message, and decode the values of primitive schemas."""
+"""Schemas of messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SchemaAt:
     """One version of a topic's schema."""
 
     version: int
-    type: int  # Value of the protocol's Schema.Type
+    type: int
     name: str
     data: bytes
 

@@ -12,18 +12,18 @@ from django.utils.translation import gettext as _
 __all__ = ["Tree", "TreeNode", "tree_of"]
 
 _MOST_DEPTH: Final = 40
-_MOST_TEXT: Final = 4096  # Characters
+_MOST_TEXT: Final = 4096
 
 
 @dataclass(slots=True, kw_only=True)
 class TreeNode:
     """One value. An object or array has its parts in `inner`, and no `text`."""
 
-    name: str  # Name of the member or number of the item
+    name: str
     kind: str  # One of object, array, text, number, boolean, null, bytes and other
     text: str = ""
     inner: list[TreeNode] = field(default_factory=list)
-    size: int = 0  # Parts of an object or array, including parts that are left out
+    size: int = 0  # Parts, including those that are left out
 
     @property
     def left_out(self) -> int:
