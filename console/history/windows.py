@@ -55,21 +55,18 @@ _HOUR_OF_SUMS: Final = Window(name="1h", words=gettext_lazy("1 hour"), step_s=60
 
 
 def window_of(name: str, *, is_sum: bool = False) -> Window:
-    """Return the window with this name, or the window of one hour if the name is unknown.
-
-    `is_sum` says that the chart adds up several topics.
-    """
+    """Return the window with this name, or the window of one hour if the name is unknown."""
     window = WINDOWS.get(name, WINDOWS["1h"])
     return _HOUR_OF_SUMS if is_sum and window.step_s < _HOUR_OF_SUMS.step_s else window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The time that a window covers at one moment. Steps begin at multiples of their length."""
+    """The time that a window covers at one moment."""
 
     window: Window
     from_ms: int
-    to_ms: int  # End of the last step or of the newest written bucket, whichever is earlier
+    to_ms: int  # At most the end of the newest written bucket
 
     @property
     def step_ms(self) -> int:

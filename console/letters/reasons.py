@@ -1,7 +1,6 @@
 """Why letters are dead, and where they come from.
 
-Pulsar's clients store the origin of a letter, but no reason. Applications and frameworks put the exception into a
-property of their own.
+Pulsar's clients store the origin of a letter, but no reason. Applications put the exception into their own property.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["MOST_GROUPS", "Group", "Groups", "Letter", "letter_of"]
 MOST_GROUPS: Final = 50
 _MOST_TEXT: Final = 300
 _UNFIT: Final = re.compile("[\0\r\n]")
-# The first of these properties that a letter has is its reason. Case, hyphens and underscores are ignored.
+# The first of these properties that a letter has is its reason.
 _REASONS: Final = (
     "exception",
     "exceptionmessage",
@@ -41,7 +40,7 @@ _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """The facts in a letter's properties. They may be wrong, because the producer chooses them."""
+    """The facts in a letter's properties. A producer can write anything there."""
 
     reason_name: str
     reason: str
@@ -83,7 +82,7 @@ class Group:
     """Letters with the same reason, original topic and subscription."""
 
     reason_name: str
-    reason: str  # Not cut, because a redrive filters by it
+    reason: str  # Not cut, because a redrive filters by the whole text
     topic: str
     subscription: str
     letters: int = 0

@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     """Sends the keys of changed things, and the problems of the broker, Celery and the database.
 
-    The browser reads the changed data itself, with the user's current rights.
+    The browser reads the changed data with the user's current rights.
     """
 
     def __init__(self, *, feed: Feed) -> None:

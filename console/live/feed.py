@@ -54,8 +54,8 @@ class Feed:
     """
 
     def __init__(self) -> None:
-        self._watched: Counter[str] = Counter()  # Number of streams by key
-        self._streams: Counter[int] = Counter()  # Number of streams by user
+        self._watched: Counter[str] = Counter()  # Open streams by key
+        self._streams: Counter[int] = Counter()
         self._tasks: list[asyncio.Task[None]] = []
         self.is_listening = False
         self.watch = Watch(self._health_changed)

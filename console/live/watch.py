@@ -44,7 +44,7 @@ class Watch:
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
         self._answered_ms: int | None = None  # Time by the database's clock
-        self._settled_s = 0.0  # Loop time until which troubles of processes do not count
+        self._settled_s = 0.0  # Loop time until which troubles of processes are ignored
         self._found: object = None
         self._has_found = False
         self._state: Chrome | None = None

@@ -20,8 +20,8 @@ ANALYSED_ENTRIES = 10_000
 ANALYSED_S = 120.0
 KEYS_SHOWN = 20
 _PIECE_ENTRIES = 100
-_MOST_BYTES = 256 * 1024  # Larger entries are counted but not decoded
-# Chunks are missing here. A chunk cannot be decoded alone, but nothing is wrong with a chunk.
+_MOST_BYTES = 256 * 1024
+# Chunks are missing here, because nothing is wrong with a chunk.
 _TROUBLES = {Trouble.TOO_LARGE: "too_large", Trouble.ENCRYPTED: "encrypted", Trouble.CORRUPT: "corrupt"}
 
 
@@ -48,8 +48,8 @@ class BacklogAnalysis:
     batches: int = 0
     partly_acked: int = 0  # Entries with acked members
     delayed: int = 0  # Messages that are not due yet
-    encrypted: int = 0  # Entries
-    corrupt: int = 0  # Entries
+    encrypted: int = 0
+    corrupt: int = 0
     too_large: int = 0  # Entries above 256 KiB, or above 2 MiB when decompressed
     without_key: int = 0  # Messages
     keys: tuple[KeyCount, ...] = ()

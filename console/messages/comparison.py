@@ -28,7 +28,7 @@ class Line:
     kind: Literal["equal", "changed", "left", "right", "folded"]
     left: str | None = None
     right: str | None = None
-    folded: int = 0  # Equal lines that the row replaces
+    folded: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int
 
 
 def unacked_members(opened: OpenedEntry, unacked: int | None) -> tuple[Message, ...]:
-    """Return the unacked messages. `unacked` is the bitset of their batch indexes, or None for every message."""
+    """Return the unacked messages. `unacked` is their bitset, or None for every message."""
     if unacked is None:
         return opened.messages
     return tuple(

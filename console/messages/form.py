@@ -1,4 +1,4 @@
-"""The forms of the message browser. Their values are in the address, so that users can share pages."""
+"""The forms of the message browser."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class BrowseForm(FilterForm):
 
     @property
     def zone_name(self) -> str:
-        """The time zone of `at`. If `at` has no zone, the zone is UTC. Without `at`, it is the user's zone."""
+        """The time zone of `at`. If `at` has no zone, the zone is UTC. Without `at`, the zone is the user's."""
         return self.data.get("zone") or ("UTC" if self.data.get("at") else zone_name())
 
 

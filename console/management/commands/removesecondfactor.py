@@ -12,7 +12,7 @@ from console.access.factors import remove_factor
 
 
 class Command(BaseCommand):
-    """Remove a user's second factor. The act log records who did it."""
+    """Remove a user's second factor."""
 
     help = "Remove a user's second factor and its recovery codes."
     requires_system_checks = ()

@@ -41,12 +41,12 @@ class Command(BaseCommand):
         )
         twisted_loop.run_until_complete(_listen(server, settings, options["bind"], options["port"]))
         _ = get_resolver().url_patterns  # Imports the views before gc.freeze()
-        # Nearly every object that is alive now stays alive. A collection that visits all of them would delay a page.
+        # Nearly all objects that exist now stay alive. A collection that visits all of them would delay a page.
         gc.collect()
         gc.freeze()
         service_manager.tell(service_manager.READY)
         server.run()
-        gc.freeze()  # The exit takes 0.02 s of CPU instead of 0.3 s
+        gc.freeze()  # Exit takes 0.02 s of CPU instead of 0.3 s
 
 
 async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port: int | None) -> None:
@@ -56,7 +56,7 @@ async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port
             server.listen(bind, port)
         setting, asked = "VELA_CONSOLE_TLS_PORT", settings.console_tls_port
         if settings.has_tls and asked is not None:
-            # If the console asked clients for certificates, browsers would ask their users.
+            # If the console asked clients for certificates, browsers would ask their users for a certificate.
             certificates = TlsCertificates(settings, asks_clients=False)
             await server.listen_tls(bind, asked, certificates)
             certificates.watch()

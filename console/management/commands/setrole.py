@@ -15,7 +15,7 @@ NONE = "none"
 
 
 class Command(BaseCommand):
-    """Change one role of a user. The act log records who did it."""
+    """Change one role of a user."""
 
     help = "Give a user a role for *, tenant/* or tenant/namespace, or remove it with the role none."
     requires_system_checks = ()

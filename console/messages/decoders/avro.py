@@ -64,7 +64,7 @@ def _repeats_nothing(schema: object, names: _Names) -> bool:
 
 
 def _is_empty(schema: object, names: _Names) -> bool:
-    """Return whether values of this schema take no bytes. A union always takes bytes for its branch number."""
+    """A union is never empty, because it writes a branch number."""
     if isinstance(schema, str):
         schema = names.get(schema, schema)
     if not isinstance(schema, dict):

@@ -8,7 +8,7 @@ _WIDTH = 16
 
 
 def hex_dump(data: bytes) -> str:
-    """Return a line for every sixteen bytes, with the offset, the bytes and their printable characters."""
+    """Return one line for each sixteen bytes."""
     lines = []
     for at in range(0, len(data), _WIDTH):
         row = data[at : at + _WIDTH]

@@ -55,7 +55,7 @@ class SchemaAt:
 
 
 def schema_of(topic: str, version: bytes) -> SchemaAt | None:
-    """Return this version of a topic's schema, or the newest version if `version` is empty.
+    """Return the given version of a topic's schema, or the newest version if `version` is empty.
 
     `topic` is a full name. For a partition, pass its partitioned topic.
     """

@@ -20,10 +20,10 @@ class TreeNode:
     """One value. An object or array has its parts in `inner`, and no `text`."""
 
     name: str
-    kind: str  # One of object, array, text, number, boolean, null, bytes and other
+    kind: str
     text: str = ""
     inner: list[TreeNode] = field(default_factory=list)
-    size: int = 0  # Parts, including those that are left out
+    size: int = 0  # Includes parts that are left out
 
     @property
     def left_out(self) -> int:
