@@ -1,4 +1,4 @@
-"""Limit password guessing: count the failed logins that django-axes stores, and answer blocked attempts."""
+"""Limit password guessing with the failed logins that django-axes stores."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from console.blocks import frame
 
 __all__ = ["FailureCounts", "refused"]
 
-_MOST_CHARACTERS: Final = 255  # of a name in the table of failed logins
-ADDRESS_SHARE: Final = 10  # the limit of an address is this many times the limit of one name at that address
+_MOST_CHARACTERS: Final = 255  # Length of the column for user names
+ADDRESS_SHARE: Final = 10  # The limit of an address is this many times the limit of a name
 
 _TOO_MANY: Final = (
     "Too many failed logins. Try again in {} minutes or from another address. An administrator can lift the block"
@@ -28,11 +28,10 @@ _TOO_MANY: Final = (
 class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes has no types
     """Counts failures by name and address, and by address alone with a higher limit.
 
-    A name alone is never locked: otherwise anybody could lock a user out at every address.
+    A name alone is never locked, because anybody could then lock a user out at every address.
     """
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """Return the number of failures to compare with AXES_FAILURE_LIMIT."""
         of_name, of_address = (
             attempts.aggregate(total=Sum("failures_since_start"))["total"] or 0
             for attempts in self.get_user_attempts(request, credentials)
@@ -42,20 +41,20 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
     def user_login_failed(
         self, sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **more: object
     ) -> None:
-        """Count a failed login. Cuts a name that is longer than its column: no user has such a name."""
+        """Count a failed login. A name that is too long for its column is cut, because no user has such a name."""
         name = credentials.get("username")
         if isinstance(name, str):
             credentials = {**credentials, "username": name[:_MOST_CHARACTERS]}
         super().user_login_failed(sender, credentials, request, **more)
 
     def reset_user_attempts(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """After a login, forget the failures of this name at this address, but not those of other names there."""
+        """Forget the failures of this name at this address. Failures of other names still count."""
         deleted, _ = self.filter_user_attempts(request, credentials)[0].delete()
         return int(deleted)
 
 
 def refused(request: HttpRequest, *_: object) -> HttpResponse:
-    """Answer a blocked attempt with 429. The password or code is not checked."""
+    """Answer a blocked attempt with 429."""
     cool_off_s = int(settings.AXES_COOLOFF_TIME.total_seconds())
     minutes, retry_after = cool_off_s // 60, str(cool_off_s)
     if is_api_path(request.path):

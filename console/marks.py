@@ -1,8 +1,7 @@
-"""Marks for characters that are invisible or that reverse the text around them, and for half characters.
+"""Mark characters that are invisible or that change the direction of text.
 
-Clients choose names, keys, properties and payloads. A text direction character in one of them can make a page show the
-name of another topic, and a control character is invisible. JSON can contain half of a character (a lone surrogate); a
-page cannot.
+Clients choose names, keys, properties and payloads. A text direction character can make a page show the name of another
+topic. JSON can contain a lone surrogate, but a page cannot.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ __all__ = ["coded", "is_plain", "marked", "one_line", "shown", "visible"]
 _UNSEEN: Final = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
 )
-_IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # without line breaks and tabs: pages have their own
+_IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # Line breaks and tabs are missing, because every page has some
 _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
 _LINE_BREAK: Final = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _CODE: Final = re.compile("`([^`]+)`")
 _TAG: Final = re.compile(r"(<[^>]*>)")
-_TEXT_ONLY: Final = ("<title", "<option")  # elements that contain only text
-_KEPT: Final = ("<textarea",)  # a mark would become part of the text that the form sends
+_TEXT_ONLY: Final = ("<title", "<option")
+_KEPT: Final = ("<textarea",)  # The form would send a mark as part of the text
 
 
 def marked(text: object) -> SafeString:
-    """Escape a client's text and mark its invisible characters, line breaks and tabs included."""
+    """Escape a client's text, and mark its invisible characters, line breaks and tabs."""
     return mark_safe(_IN_TEXT.sub(_mark, escape(text)))  # noqa: S308 - escaped just here
 
 
 def one_line(text: str) -> str:
-    """Return `text` with one space for each line break and the indentation around it, so that it fits into a row."""
+    """Replace each line break and the indentation around it with one space."""
     return _LINE_BREAK.sub(" ", text).strip()
 
 
@@ -44,7 +43,7 @@ def coded(text: str) -> SafeString:
 
 
 def shown(text: str) -> str:
-    """Return the plain text that `marked` shows, so that a user can type it."""
+    """Return the plain text that `marked` shows."""
     return _IN_TEXT.sub(lambda found: _picture(found[0]), text)
 
 
@@ -76,7 +75,6 @@ def _mark(found: re.Match[str]) -> str:
 
 
 def _picture(character: str) -> str:
-    """Return Unicode's picture of a control character, or the character's number if there is no picture."""
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)
@@ -84,9 +82,6 @@ def _picture(character: str) -> str:
 
 
 def _reference(found: re.Match[str]) -> str:
-    """Return the character as a numeric reference. U+0000 and U+0080 to U+009F have none in HTML, and stay unchanged.
-
-    Browsers show U+FFFD for the reference of half a character.
-    """
+    """Return a numeric reference. HTML has none for U+0000 and U+0080 to U+009F, which stay unchanged."""
     code = ord(found[0])
     return found[0] if code == 0 or 0x80 <= code < 0xA0 else f"&#x{code:X};"

@@ -1,4 +1,4 @@
-"""The console's main pages: their order in the menu, and the keys that lead to them."""
+"""The console's main pages, in the order of the menu."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["MENU", "MenuPage"]
 class MenuPage:
     """One entry of the menu."""
 
-    nav: str  # the `nav` of the pages that belong to it
+    nav: str  # Pages with this `nav` belong to the entry
     word: StrOrPromise
-    address: str  # the name of its URL
-    key: str  # pressed after `g`
+    address: str
+    key: str  # Pressed after `g`
 
 
 MENU: Final = (

@@ -1,4 +1,4 @@
-"""The numbers at the top of the overview. Each is the last known value, with a line of the last hour."""
+"""The numbers at the top of the overview page."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["HEIGHT", "WIDTH", "Tile", "counted_until_ms", "tiles"]
 
 WIDTH: Final = 200
 HEIGHT: Final = 36
-_EDGE: Final = 1.5  # a margin, so that the whole width of the line is inside the drawing
+_EDGE: Final = 1.5  # Margin that keeps the whole line inside the drawing
 
 Unit = Literal["rate", "count", "size"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One number. `line` and `area` are paths of an SVG, empty if fewer than two steps are known."""
+    """One number. `line` and `area` are SVG paths, or empty if fewer than two steps are known."""
 
     words: StrOrPromise
     unit: Unit
-    now: float | None  # the last known value; None = unknown, here and below
+    now: float | None
     most: float | None
     line: str
     area: str
@@ -44,12 +44,12 @@ _TILES: Final[tuple[tuple[StrOrPromise, Unit, Callable[[Step], float | None]], .
 
 
 def tiles(steps: Sequence[Step]) -> list[Tile]:
-    """Return the tiles of all topics together. Steps with unknown numbers are left out."""
+    """Return the tiles of the overview page."""
     return [_tile(words, unit, [of(step) for step in steps]) for words, unit, of in _TILES]
 
 
 def counted_until_ms(steps: Sequence[Step], step_ms: int) -> int | None:
-    """Return the end of the last step whose numbers are known; None if there is none."""
+    """Return the end of the last step whose numbers are known, or None."""
     known = [step.at_ms for step in steps if step.message_rate_in is not None]
     return known[-1] + step_ms if known else None
 
@@ -66,7 +66,6 @@ def _tile(words: StrOrPromise, unit: Unit, values: Sequence[float | None]) -> Ti
 
 
 def _points(known: Sequence[tuple[int, float]], most: float) -> Iterable[tuple[float, float]]:
-    """Return the values' coordinates in the drawing. The left edge is the first known step, the right edge the last."""
     first, last = known[0][0], known[-1][0]
     unit = (HEIGHT - 2 * _EDGE) / most if most else 0.0
     for number, value in known:

@@ -1,4 +1,4 @@
-"""The lengths of time that charts show, and the points to read for them."""
+"""The time windows of charts."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = [
     "window_of",
 ]
 
-RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
-_WRITTEN_MS: Final = 2_000  # a bucket counts as written this long after its end
-# Read at most this many buckets of one resolution, even if nothing was rolled up for a long time.
+RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Lengths of the stored buckets
+_WRITTEN_MS: Final = 2_000  # A bucket counts as written this long after its end
+# Limit for one resolution if points were not rolled up for a long time.
 _MOST_BUCKETS: Final = 1_500
-_STEPS_AROUND: Final = 60  # steps in a frame of `frame_around`, with the moment in the middle
+_STEPS_AROUND: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """A length of time that a chart shows, divided into steps."""
 
-    name: str  # as in a page's address
+    name: str
     words: StrOrPromise
     step_s: int
     steps: int
-    coarsest_s: int  # the longest buckets that are read
+    coarsest_s: int  # Length of the longest buckets
 
 
 WINDOWS: Final = {
@@ -50,33 +50,27 @@ WINDOWS: Final = {
         Window(name="30d", words=gettext_lazy("30 days"), step_s=7200, steps=360, coarsest_s=3600),
     )
 }
-# Sums over partitions and over all topics only have points of a minute or longer.
+# Sums over several topics have no points shorter than a minute.
 _HOUR_OF_SUMS: Final = Window(name="1h", words=gettext_lazy("1 hour"), step_s=60, steps=60, coarsest_s=60)
 
 
 def window_of(name: str, *, is_sum: bool = False) -> Window:
-    """Return the window with this name, or that of one hour if no window has this name.
-
-    `is_sum`: the chart sums up several topics.
-    """
+    """Return the window with this name, or the window of one hour if the name is unknown."""
     window = WINDOWS.get(name, WINDOWS["1h"])
     return _HOUR_OF_SUMS if is_sum and window.step_s < _HOUR_OF_SUMS.step_s else window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The time that a window covers at one moment.
-
-    Steps begin at multiples of their length. The last one may not have ended.
-    """
+    """The time that a window covers at one moment."""
 
     window: Window
     from_ms: int
-    to_ms: int  # the end of the last step or of the newest written bucket, whichever is earlier
+    to_ms: int  # At most the end of the newest written bucket
 
     @property
     def step_ms(self) -> int:
-        """The length of a step."""
+        """The length of one step."""
         return self.window.step_s * 1000
 
     @property
@@ -86,7 +80,7 @@ class Frame:
 
 
 def frame_around(at_ms: int, resolution_s: int, now_ms: int) -> Frame:
-    """Return the frame of 60 buckets around a moment in the past. It ends with the newest bucket at the latest."""
+    """Return the frame of 60 buckets around a moment in the past."""
     window = Window(name="past", words="", step_s=resolution_s, steps=_STEPS_AROUND, coarsest_s=resolution_s)
     from_ms = _begin(at_ms, resolution_s) - _STEPS_AROUND // 2 * resolution_s * 1000
     newest_ms = _begin(now_ms - _WRITTEN_MS, RESOLUTIONS_S[0])
@@ -103,9 +97,9 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 
 
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return the range of time to read for each resolution. The end of a range is excluded.
+    """Return the half-open range of time to read for each resolution.
 
-    Long buckets cover the frame as far as points are rolled up (`until_ms`). Shorter ones fill the rest.
+    `until_ms` is the end of the rolled-up points for each resolution. Shorter buckets fill the rest of the frame.
     """
     found = {}
     from_ms = frame.from_ms
@@ -122,7 +116,7 @@ def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int
 
 
 def unread(frame: Frame, until_ms: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
-    """Return the parts of the frame that `spans` leaves out, because points were not rolled up for a long time."""
+    """Return the parts of the frame that `spans` leaves out."""
     found = []
     read_ms = frame.from_ms
     for from_ms, to_ms in spans(frame, until_ms).values():

@@ -1,1 +1,1 @@
-"""Search a dead-letter topic: which letters wait, where they come from, and why they failed."""
+"""Find the letters in a dead-letter topic, where they come from, and why they failed."""

@@ -1,4 +1,4 @@
-"""The letters in one dead-letter topic: a bounded search groups them and returns the first ones as rows."""
+"""A bounded search for the letters in one dead-letter topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vela.wire.message_id import MessageId
 __all__ = ["ROWS", "FoundLetters", "LetterRow", "Original", "find_letters"]
 
 ROWS: Final = 50
-_EVERY: Final = 10**9  # no limit on letters: only the bounds of the search apply
+_EVERY: Final = 10**9  # No limit, because the search has its own bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,13 @@ class Original:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterRow:
-    """One letter."""
+    """One letter as a row of a list."""
 
-    topic_name: str  # of the partition, if the dead-letter topic is partitioned
+    topic_name: str
     spot: Spot
     message: PeekedMessage
     letter: Letter
-    original: Original | None  # None: not stored any more, not in scope, or not named by the letter
+    original: Original | None  # None: no longer stored, out of scope, or not named by the letter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,10 @@ class FoundLetters:
     """The result of one search in a dead-letter topic."""
 
     groups: Sequence[Group]
-    others: int  # letters in no group of `groups`, which has only the largest
-    rows: Sequence[LetterRow]  # the oldest ones
+    others: int  # Letters outside `groups`
+    rows: Sequence[LetterRow]  # Oldest first
     looked: Looked
-    stored: int  # entries that the search would look at without its bounds
+    stored: int  # Entries that an unbounded search would read
 
     @property
     def is_all(self) -> bool:
@@ -60,11 +60,10 @@ class FoundLetters:
 
 
 def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -> FoundLetters:
-    """Return the letters that wait for a subscription, oldest first. If it is "", return all stored letters.
+    """Return the letters that wait for a subscription, or all stored letters if `subscription` is "".
 
-    `by` names the property to group by; "" = the usual ones. Originals outside the scope count as gone. The search
-    and its number of queries are bounded. Raises AskedInvalid if the topic has no such subscription, or has more than
-    32 partitions.
+    `by` names the property that holds the reason. If `by` is "", the usual names are tried. Originals outside the
+    scope count as not stored. Raises AskedInvalid if the topic has no such subscription or more than 32 partitions.
     """
     asked = Asked(
         start="next" if subscription else "oldest",
@@ -106,14 +105,13 @@ def _letter(hit: Hit, by: str) -> Letter:
 
 
 def _originals(letters: Sequence[Letter], scope: Scope) -> Mapping[tuple[str, str], Original]:
-    """Return the originals that are still stored, by topic and id as the letters name them. One query."""
     named: dict[tuple[str, str], Spot] = {}
     for letter in letters:
         try:
             origin = MessageId.parse(letter.origin_id)
         except InvalidMessageId:
             continue
-        # In a letter's id the third number is the partition. In addresses of this console it is the place in a batch.
+        # The third number of a letter's id is the partition. The third number of a `Spot` is the index in the batch.
         named[letter.topic, letter.origin_id] = Spot(origin.ledger_id, origin.entry_id, origin.batch_index)
     ledgers = stored_ledgers({spot.ledger_id for spot in named.values()}, scope)
     return {
@@ -124,6 +122,5 @@ def _originals(letters: Sequence[Letter], scope: Scope) -> Mapping[tuple[str, st
 
 
 def _is_stored(ledger: StoredLedger, topic: str, spot: Spot) -> bool:
-    """Return whether a ledger may have the entry, and belongs to the topic that the letter names or to a partition."""
     is_own = topic == ledger.topic_name or ledger.topic_name.startswith(f"{topic}-partition-")
     return is_own and (ledger.entries is None or spot.entry_id < ledger.entries)

@@ -1,7 +1,6 @@
-"""Why letters are dead, and where they come from: groups of the letters that a bounded search read.
+"""Why letters are dead, and where they come from.
 
-Pulsar's clients write where a letter comes from. No client writes why: applications and frameworks put the exception
-into a property of their own.
+Pulsar's clients store the origin of a letter, but no reason. Applications put the exception into their own property.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from vela.wire.letters import ORIGIN_MESSAGE_ID, REAL_SUBSCRIPTION, REAL_TOPIC
 __all__ = ["MOST_GROUPS", "Group", "Groups", "Letter", "letter_of"]
 
 MOST_GROUPS: Final = 50
-_MOST_TEXT: Final = 300  # characters of a reason that a page shows
+_MOST_TEXT: Final = 300
 _UNFIT: Final = re.compile("[\0\r\n]")
-# The first of these properties that a letter has is its reason. Case, - and _ in names make no difference.
+# The first of these properties that a letter has is its reason.
 _REASONS: Final = (
     "exception",
     "exceptionmessage",
@@ -34,24 +33,27 @@ _REASONS: Final = (
 )
 
 
-# Clients on Apache's C++ library write (ledger,entry,partition,batch index), the others write
-# ledger:entry:partition[:batch index].
+# Clients on Apache's C++ library write an id as (ledger,entry,partition,batch index). Other clients put colons
+# between the numbers.
 _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1|[0-9]{1,10})\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """The facts that a letter's properties state. They may be wrong, because the producer chooses the properties."""
+    """The facts in a letter's properties. A producer can write anything there."""
 
-    reason_name: str  # the property that has the reason; "" = none
+    reason_name: str
     reason: str
-    topic: str  # REAL_TOPIC; "" = it has none
-    subscription: str  # REAL_SUBSCRIPTION
-    origin_id: str  # ORIGIN_MESSAGE_ID, with colons between its numbers
+    topic: str
+    subscription: str
+    origin_id: str
 
 
 def letter_of(properties: Mapping[str, str], *, by: str = "") -> Letter:
-    """Read a letter's properties. `by` names the property that has the reason; "" = one of the usual ones."""
+    """Read a letter's properties.
+
+    `by` names the property that holds the reason. If `by` is "", the usual names are tried.
+    """
     name = by if by in properties else "" if by else _reason_name(properties)
     return Letter(
         reason_name=name,
@@ -80,7 +82,7 @@ class Group:
     """Letters with the same reason, original topic and subscription."""
 
     reason_name: str
-    reason: str  # whole, as a redrive's filter needs it
+    reason: str  # Not cut, because a redrive filters by the whole text
     topic: str
     subscription: str
     letters: int = 0
@@ -94,9 +96,9 @@ class Group:
 
     @property
     def redrive_filter(self) -> dict[str, str]:
-        """The redrive form's fields that choose letters by this reason, or by this subscription if no reason is known.
+        """The redrive form's fields that choose letters by reason, or by subscription if no reason is known.
 
-        Empty if name or value is empty, too long for a link, or has a character that does not survive a form field.
+        Empty if a link to the form cannot carry the name and the value.
         """
         name, value = (
             (self.reason_name, self.reason) if self.reason_name else (REAL_SUBSCRIPTION, self.subscription)
@@ -113,10 +115,10 @@ class Group:
 
 @dataclass(slots=True, kw_only=True)
 class Groups:
-    """The groups so far. Beyond the first fifty, letters of further groups are only counted."""
+    """The groups so far. Letters beyond `MOST_GROUPS` groups are only counted."""
 
     found: dict[Letter, Group] = field(default_factory=dict)
-    others: int = 0  # letters of groups that are not in `found`
+    others: int = 0
 
     def add(self, letter: Letter, append_ms: int) -> None:
         """Count one letter."""
@@ -143,5 +145,5 @@ class Groups:
         group.newest_ms = max(group.newest_ms, append_ms)
 
     def largest_first(self) -> list[Group]:
-        """Return the groups, those with the most letters first."""
+        """Return the groups, largest first."""
         return sorted(self.found.values(), key=lambda group: (-group.letters, group.reason, group.topic))

@@ -1,4 +1,4 @@
-"""The stream of one browser tab: `GET /live?key=topic:5&key=sub:9`, answered with the keys of what has changed."""
+"""Answer `GET /live?key=topic:5&key=sub:9` with a stream of the keys whose data has changed."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from console.queries.rights import NOTHING, Scope, keys_in
 
 __all__ = ["Live"]
 
-# If a page hears nothing for 3.5 s, it asks the console. If the console does not answer, the page says so after 5 s.
+# If a page hears nothing for 3.5 s, it asks whether the console still answers.
 HEARTBEAT_S: Final = 2.0
-RECHECK_S: Final = 60.0  # how often a stream checks that its session is still valid
-# The pause after each write of changes, because the numbers of a page may change all the time.
+RECHECK_S: Final = 60.0  # Time between checks of the session
+# Pause after each write, because the numbers of a page may change all the time.
 COALESCE_S: Final = 2.0
 STREAMS_PER_USER: Final = 24
 
 _HEADERS: Final = [
     (b"Content-Type", b"text/event-stream"),
     (b"Cache-Control", b"no-cache"),
-    (b"X-Accel-Buffering", b"no"),  # nginx passes each event on at once
+    (b"X-Accel-Buffering", b"no"),  # Makes nginx pass on each event at once
     (b"X-Content-Type-Options", b"nosniff"),
 ]
 
@@ -44,14 +44,9 @@ logger = logging.getLogger(__name__)
 
 
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
-    """Sends the keys of the things that changed, and none of their data.
+    """Sends the keys of changed things, and the problems of the broker, Celery and the database.
 
-    The browser reads each block with the rights that its user has at that time.
-
-    The stream also reports problems of the broker, Celery and the database, at once when they change and with each
-    heartbeat. It uses no database connection while it waits. The answer is 401 without a login, 403 without a role, and
-    405 to methods other than GET. It is 400 if keys are given and none of them is valid, and 429 for a user's 25th
-    stream.
+    The browser reads the changed data with the user's current rights.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -60,11 +55,11 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._user_id: int | None = None  # None until the stream has joined the feed
         self._keys: frozenset[str] = frozenset()
         self._scope = NOTHING
-        self._language = "en"  # the page's language
+        self._language = "en"
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
-        self._check: asyncio.Task[bool] | None = None  # the running check of the session
+        self._check: asyncio.Task[bool] | None = None
 
     async def __call__(
         self,
@@ -72,18 +67,17 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[Any], Awaitable[None]],
     ) -> None:
-        """Serve until the browser leaves, the session ends or the server cancels the stream."""
         try:
             await super().__call__(scope, receive, send)
         finally:
             await self._leave()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Call the message's method. Channels' own dispatch first closes database connections, in another thread."""
+        """Call the message's method. Channels' own dispatch first closes database connections in another thread."""
         await getattr(self, get_handler_name(message))(message)
 
     async def http_request(self, message: dict[str, Any]) -> None:
-        """Open the stream, or refuse it. Channels' own method would end the consumer here, and with it the stream."""
+        """Open or refuse the stream. Channels' own method would end the consumer and the stream."""
         if message.get("more_body"):
             return
         refusal = self._refusal() or await self._nothing_to_follow()
@@ -97,26 +91,23 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await self.send_headers(headers=_HEADERS)
         await self.send_body(b"retry: 3000\n\n", more_body=True)
         await self.page_health({})
-        if self._feed.is_listening:  # if not, the feed sends page_unsure as soon as it listens
+        if self._feed.is_listening:  # Otherwise the feed sends page_unsure when it begins to listen
             await self.page_unsure({})
         self._writer = asyncio.get_running_loop().create_task(self._write())
 
     async def http_disconnect(self, message: dict[str, Any]) -> None:
-        """Stop the consumer: the browser has left, or the stream has ended."""
         raise StopConsumer
 
     async def page_changed(self, message: dict[str, Any]) -> None:
-        """Send the key of something that the page shows and that has changed."""
         self._changed.add(message["key"])
         self._woken.set()
 
     async def page_unsure(self, message: dict[str, Any]) -> None:
-        """Send every key: anything on the page may have changed since the browser read it."""
+        """Send every key, because anything on the page may have changed."""
         self._changed |= self._keys
         self._woken.set()
 
     async def page_health(self, message: dict[str, Any]) -> None:
-        """Send the problems of the broker, Celery and the database."""
         event = self._feed.watch.event(self._language, self._scope)
         if event and not (self._writer is not None and self._writer.done()):
             await self.send_body(event.encode(), more_body=True)
@@ -160,7 +151,6 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             await self.channel_layer.group_discard(group, self.channel_name)
 
     async def _write(self) -> None:
-        """Write events until the user may no longer see the page, then close the stream."""
         loop = asyncio.get_running_loop()
         checked_s = loop.time()
         while True:
@@ -172,7 +162,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
                 if is_valid is False:
                     break
                 if is_valid:
-                    await self._join_groups()  # the channel layer forgets a member that joined a day ago
+                    await self._join_groups()  # The channel layer forgets members after a day
                     checked_s = loop.time()
             changed = sorted(self._changed)
             self._changed.clear()
@@ -185,10 +175,9 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await self.send_body(b"event: ended\ndata:\n\n")
 
     def _checked(self) -> bool | None:
-        """Return whether the user may still see the page.
+        """Return whether the user may still see the page, or None if that is not known.
 
-        None until the check has ended, and if the database does not answer. The check runs in parallel with the writer,
-        because the page must learn that the database does not answer.
+        The check must not delay the writer, because the page must learn when the database does not answer.
         """
         if self._check is None:
             if self._feed.watch.is_answering:
@@ -206,9 +195,8 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             return None
 
     async def _may_still_look(self) -> bool:
-        """Return whether the stored session still belongs to an active user who may see all that the stream follows."""
         session = self.scope["session"]
-        again = session.__class__(session.session_key)  # reads the session from the store again
+        again = session.__class__(session.session_key)  # Reads the session from the store again
         user = await get_user({"session": again})
         allowed = await _allowed(user, self._keys) if user.is_authenticated else None
         if allowed is None or allowed[1] != self._keys:
@@ -219,6 +207,5 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
 
 @database_sync_to_async  # type: ignore[untyped-decorator]  # Channels has no types
 def _allowed(user: AbstractBaseUser, keys: frozenset[str]) -> tuple[Scope, frozenset[str]] | None:
-    """Return the user's scope, and the keys that are in it. None if the user has no role."""
     rights = rights_of(user)
     return (rights.scope, keys_in(rights.scope, keys)) if rights.sees_anything else None

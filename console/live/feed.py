@@ -1,4 +1,4 @@
-"""The one LISTEN connection of a console process. It feeds groups of the channel layer."""
+"""Pass PostgreSQL's notifications on to the live streams."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from console.queries.database import parameters_of
 
 __all__ = ["EVERY_PAGE", "Feed", "group_of", "is_key"]
 
-EVERY_PAGE: Final = "page"  # the group that every stream joins
+EVERY_PAGE: Final = "page"  # Group that every stream joins
 
 _KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
-# A notification wakes the task at once. By default, psycopg would also wake it ten times a second for Ctrl-C.
+# By default, psycopg wakes the task ten times a second to notice Ctrl-C. A notification wakes the task at once.
 _WAKE_S: Final = 5.0
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_key(text: str) -> bool:
-    """Return whether the text names something that pages show: `topic:5`, `sub:9`, `act:7` or `acts`."""
+    """Return whether the text is a key such as `topic:5`, `sub:9`, `act:7` or `acts`."""
     return _KEY.fullmatch(text) is not None
 
 
@@ -43,8 +43,6 @@ def group_of(key: str) -> str:
 
 
 class _Listening(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection that costs next to nothing while no notification comes."""
-
     async def wait(self, gen: PQGen[T], interval: float = _WAKE_S, timeout: float | None = None) -> T:
         return await super().wait(gen, interval=interval, timeout=timeout)
 
@@ -52,13 +50,12 @@ class _Listening(psycopg.AsyncConnection[tuple[Any, ...]]):
 class Feed:
     """Sends each notification to the groups of the keys in it.
 
-    The connection is opened with the first stream, closed with the last, and opened again when it is lost. The same is
-    true of the connection of its `Watch`. All streams must run on one event loop.
+    Its connections are open while at least one stream is open. All streams must run on one event loop.
     """
 
     def __init__(self) -> None:
-        self._watched: Counter[str] = Counter()  # streams by key; only keys with a stream are sent
-        self._streams: Counter[int] = Counter()  # streams by user
+        self._watched: Counter[str] = Counter()  # Open streams by key
+        self._streams: Counter[int] = Counter()
         self._tasks: list[asyncio.Task[None]] = []
         self.is_listening = False
         self.watch = Watch(self._health_changed)
@@ -76,7 +73,7 @@ class Feed:
             self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self.watch.run())]
 
     def leave(self, user_id: int, keys: Iterable[str]) -> None:
-        """Forget a stream that joined, and stop listening if it was the last."""
+        """Forget a stream, and stop listening if it was the last."""
         self._streams -= Counter([user_id])
         self._watched -= Counter(keys)
         if not self._streams:
@@ -110,7 +107,7 @@ class Feed:
             await connection.execute("LISTEN vela_page")
             await connection.execute("LISTEN vela_act_done")
             self.is_listening = True
-            # Notifications before this moment are lost, so every page reads its blocks once.
+            # Earlier notifications are lost, so every page must read its blocks again.
             await layer.group_send(EVERY_PAGE, {"type": "page.unsure"})
             async for notification in connection.notifies():
                 for key in _keys_of(notification.channel, notification.payload):

@@ -1,4 +1,4 @@
-"""The live stream as an ASGI application, behind the checks of the pages: Host, NUL bytes, HTTPS, session and user."""
+"""The live stream as an ASGI application, behind the same checks as the pages."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Application = Callable[
 
 
 def live_application(feed: Feed) -> Application:
-    """Return the application that answers `/live`. All streams of a process share one feed."""
+    """Return the ASGI application that answers `/live`."""
     return _readable_requests(AuthMiddlewareStack(Live.as_asgi(feed=feed)))
 
 
 def _readable_requests(inner: Application) -> Application:
-    """Refuse and redirect as ReadableRequests and SecurityMiddleware do: Channels does not run Django's middleware."""
+    """Do the work of Django's middleware, which Channels does not run."""
     security = SecurityMiddleware(lambda _request: HttpResponse())
 
     async def checked(

@@ -1,4 +1,4 @@
-"""Watch the processes behind the pages while a stream is open: about one small query a second for all streams."""
+"""Watch the broker, Celery and the database while a live stream is open."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from console.words.troubles import SILENT_AFTER_MS
 __all__ = ["Watch"]
 
 INTERVAL_S: Final = 1.0
-ANSWER_S: Final = 2.0  # a database that takes longer counts as not answering
-SETTLE_S: Final = 2.5  # once the database answers again, the processes need this long to write a heartbeat
+ANSWER_S: Final = 2.0  # A slower database counts as not answering
+SETTLE_S: Final = 2.5  # Time in which processes write a heartbeat after the database answers again
 _JUST_AFTER_S: Final = 0.05
 
-# A query to a host that has vanished fails after 15 s, and the next one opens a new connection.
+# A query to a host that has vanished fails after 15 s.
 _KEEPALIVE: Final[dict[str, Any]] = {
     "keepalives_idle": 5,
     "keepalives_interval": 3,
@@ -37,22 +37,22 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """Finds the current problems. It has a connection of its own, so that no other query delays the answer."""
+    """Finds the current problems on a connection of its own, which no other query delays."""
 
     def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self._on_change = on_change
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
-        self._answered_ms: int | None = None  # by the database's clock
-        self._settled_s = 0.0  # before this time, by the loop's clock, troubles of the processes do not count
-        self._found: object = None  # the latest finding, to notice a change
+        self._answered_ms: int | None = None  # Time by the database's clock
+        self._settled_s = 0.0  # Loop time until which troubles of processes are ignored
+        self._found: object = None
         self._has_found = False
-        self._state: Chrome | None = None  # signs of life in `_found`; None: the database does not answer
-        self._events: dict[tuple[str, int], str] = {}  # by language and number of waiting acts
-        self.is_answering = True  # whether the database answered the last query in time
+        self._state: Chrome | None = None
+        self._events: dict[tuple[str, int], str] = {}
+        self.is_answering = True
 
     def event(self, language: str, scope: Scope) -> str:
-        """Return the latest finding as a server-sent event, counting the waiting acts in scope; "" before the first."""
+        """Return the latest finding as a server-sent event, or "" before the first finding."""
         if not self._has_found:
             return ""
         waiting_acts = 0 if self._state is None else self._state.waiting_in(scope)
@@ -70,7 +70,7 @@ class Watch:
                     state = await self._look()
                     pause_s = _pause_s(state)
                     await self._find(state)
-                except Exception:  # else the watch would end, and the streams would repeat its last finding
+                except Exception:  # Otherwise the watch would end, and streams would repeat its last finding
                     logger.exception("looking for signs of life failed; the next look is in a second")
                 if self._asking is None:
                     await asyncio.sleep(pause_s)
@@ -81,10 +81,7 @@ class Watch:
                 await self._connection.close()
 
     async def _look(self) -> Chrome | None:
-        """Return the signs of life, or None if the database does not answer in time.
-
-        If the answer comes late, a later call returns it.
-        """
+        """Return the signs of life, or None without an answer in time. A later call returns a late answer."""
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="asking for signs of life")
             self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())
@@ -115,7 +112,6 @@ class Watch:
         return state
 
     async def _find(self, state: Chrome | None) -> None:
-        """Notify the streams if the finding has changed."""
         now_s = asyncio.get_running_loop().time()
         self.is_answering = state is not None
         if state is None:
@@ -142,7 +138,7 @@ class Watch:
 
 
 def _pause_s(state: Chrome | None) -> float:
-    """Return the seconds until the next look: 1, or less if a sign of life reaches `SILENT_AFTER_MS` earlier."""
+    """Return the seconds until the next look. Look sooner if a sign of life is about to become too old."""
     signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
     now_ms = 0 if state is None else state.now_ms
     left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]

@@ -1,4 +1,4 @@
-"""Analyse a backlog: read a bounded number of its entries, on a read-only connection."""
+"""Analyse a backlog by reading a bounded number of its entries."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ANALYSED_ENTRIES = 10_000
 ANALYSED_S = 120.0
 KEYS_SHOWN = 20
 _PIECE_ENTRIES = 100
-_MOST_BYTES = 256 * 1024  # larger entries are counted and not decoded
-# Chunks are not in this table: a chunk cannot be decoded alone, but nothing is wrong with it.
+_MOST_BYTES = 256 * 1024
+# Chunks are missing here, because nothing is wrong with a chunk.
 _TROUBLES = {Trouble.TOO_LARGE: "too_large", Trouble.ENCRYPTED: "encrypted", Trouble.CORRUPT: "corrupt"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCount:
-    """One key and the number of messages that have it."""
+    """One key and the number of its messages."""
 
     key: str
     messages: int
@@ -35,28 +35,28 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogAnalysis:
-    """Counts over the entries that were read. Acked members of a batch count only in `bytes`.
+    """Counts over the entries that were read. Only `bytes` includes acked members of a batch.
 
-    Payloads, properties and keys count only in entries that were decoded.
+    Payloads, properties and keys count only if the entry was decoded.
     """
 
     entries: int = 0
     messages: int = 0
-    bytes: int = 0  # of the entries as they are stored
+    bytes: int = 0  # Size of whole entries
     payload_bytes: int = 0
-    properties_bytes: int = 0  # names and values, UTF-8
-    batches: int = 0  # entries that were decoded and are batches
-    partly_acked: int = 0  # entries with acked members
-    delayed: int = 0  # messages that are not due yet
-    encrypted: int = 0  # entries, not decoded
-    corrupt: int = 0  # entries
-    too_large: int = 0  # entries above 256 KiB, or above 2 MiB when decompressed; they are not decoded
-    without_key: int = 0  # messages
-    keys: tuple[KeyCount, ...] = ()  # the most frequent ones
-    oldest_append_ms: int = 0  # 0 = none
+    properties_bytes: int = 0
+    batches: int = 0
+    partly_acked: int = 0  # Entries with acked members
+    delayed: int = 0  # Messages that are not due yet
+    encrypted: int = 0
+    corrupt: int = 0
+    too_large: int = 0  # Entries above 256 KiB, or above 2 MiB when decompressed
+    without_key: int = 0  # Messages
+    keys: tuple[KeyCount, ...] = ()
+    oldest_append_ms: int = 0
     newest_append_ms: int = 0
-    is_whole: bool = True  # False: the analysis stopped before the end of the backlog
-    stopped_by: str = ""  # "entries", "time" or "holes" (not all acks were read); "" = it reached the end
+    is_whole: bool = True
+    stopped_by: str = ""  # "entries", "time", or "holes" if not all acks were read
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class _Tally:
     newest_ms: int = 0
 
     def add(self, entry: StoredEntry, unacked: int | None) -> None:
-        """Add one entry. `unacked` is the bitset of the members that count, None for all of them."""
+        """`unacked` is the bitset of the members that count, or None for all members."""
         counts = self.counts
         left = entry.messages if unacked is None else unacked.bit_count()
         counts["entries"] += 1
@@ -95,7 +95,7 @@ class _Tally:
 
 
 def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
-    """Read at most the first `entries` unacked entries, 100 with each query. Start no query after `seconds`."""
+    """Read at most the first `entries` unacked entries. No query starts after `seconds`."""
     until_s = time.monotonic() + seconds
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)

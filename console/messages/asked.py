@@ -1,4 +1,4 @@
-"""Requests to the message browser, from a page, an export or a program."""
+"""Requests to the message browser."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MOST_ROWS: Final = 500
 
 _MOST_ID: Final = (1 << 63) - 1
 _MOST_INDEX: Final = (1 << 31) - 1
-# ledger:entry, ledger:entry:index, or as clients print a message of a batch: ledger:entry:partition:index
+# Clients print a message of a batch as ledger:entry:partition:index. The console leaves out the partition.
 _SPOT: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,19})(?::(-1|[0-9]{1,10}))?(?::([0-9]{1,10}))?")
 _MARK: Final = re.compile(r"(.{1,64})@([0-9]{1,18})")
 
 
 class AskedInvalid(ValueError):
-    """The request cannot be answered. `field` names the value to change, and the text says how."""
+    """A request that cannot be answered. `field` names the value to change, and the text says how."""
 
     def __init__(self, field: str, text: str) -> None:
         super().__init__(text)
@@ -57,10 +57,7 @@ class Spot(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The last message or entry that a page looked at, and when the entry was stored.
-
-    The next page continues after it.
-    """
+    """The last message or entry that a page looked at. The next page continues after the mark."""
 
     append_ms: int
     spot: Spot
@@ -71,21 +68,20 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request: the messages to show, and their order."""
+    """A request for messages. Raises AskedInvalid if the fields contradict each other."""
 
     start: Start = "newest"
-    time_ms: int | None = None  # for start "time"
-    spot: Spot | None = None  # for start "id"
-    is_backward: bool = True  # towards older messages
-    partition: int | None = None  # None = all partitions, merged by the time at which messages were stored
-    subscription: str = ""  # rows show the states on it; the starts "next" and "holes" need it
+    time_ms: int | None = None
+    spot: Spot | None = None
+    is_backward: bool = True  # Towards older messages
+    partition: int | None = None  # None: all partitions, merged by append time
+    subscription: str = ""  # Needed by the starts "next" and "holes"
     filters: Filters = field(default_factory=Filters)
-    columns: tuple[Column, ...] = ()  # a page shows them in place of payload, key and properties
+    columns: tuple[Column, ...] = ()
     limit: int = LIMIT
     after: Mark | None = None
 
     def __post_init__(self) -> None:
-        """Raise AskedInvalid if the parts contradict each other."""
         if self.start == "time" and self.time_ms is None:
             raise AskedInvalid("at", _("Give the time to start at."))
         if self.start == "id" and self.spot is None:
@@ -99,7 +95,7 @@ class Asked:
 
 
 def read_spot(text: str) -> Spot:
-    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError if that fails."""
+    """Read a position. Raises ValueError if the text is not a position."""
     found = _SPOT.fullmatch(text.strip())
     if found is None:
         raise ValueError(_("Write a position as ledger:entry, for example 12:4071, or in a batch 12:4071:3."))
@@ -111,7 +107,7 @@ def read_spot(text: str) -> Spot:
 
 
 def read_mark(text: str) -> Mark:
-    """Read the text of a mark, as `Mark` writes it. Raises ValueError if it is not a mark."""
+    """Read the text of a mark. Raises ValueError if the text is not a mark."""
     found = _MARK.fullmatch(text)
     if found is None:
         raise ValueError(

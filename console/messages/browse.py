@@ -1,4 +1,4 @@
-"""One page of the message browser: its rows, how much the search looked at, and where the next page begins."""
+"""Find one page of the message browser."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class FoundRow:
     """One hit as a row of a list."""
 
     message: PeekedMessage
-    topic_name: str  # of the partition, if the topic is partitioned
-    partition: int  # -1 = the topic is not partitioned, or is itself a partition
+    topic_name: str
+    partition: int  # -1: the topic is not partitioned, or is itself a partition
     spot: Spot
-    state: MessageState | None  # on the given subscription; None if none is given, or the partition lacks it
+    state: MessageState | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,18 +34,18 @@ class FoundPage:
 
     rows: Sequence[FoundRow]
     looked: Looked
-    is_narrowed: bool  # a key is given, so the search left out entries with other key hashes
-    stored: int  # entries in these logs, looked at or not
-    has_states: bool  # a subscription is given
+    is_narrowed: bool  # Whether the search left out entries by key hash
+    stored: int
+    has_states: bool
     columns: Sequence[Column]
-    paths: Sequence[str]  # in the payload of the first readable message, to choose as columns
+    paths: Sequence[str]  # Offered as columns
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:
-    """Find messages. A longer search takes more queries. Raises AskedInvalid as `lanes_of` does."""
+    """Find the messages of one page. Raises AskedInvalid as `lanes_of` does."""
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
-    # Rows keep a preview and not the payload: the payloads of 500 messages could fill the memory.
+    # Rows keep no payloads, because the payloads of 500 messages could fill the memory.
     found, paths = [], None
     for hit in scan.hits():
         if paths is None and hit.message is not None:
@@ -72,7 +72,7 @@ def shown(hit: Hit, columns: Sequence[Column] = ()) -> PeekedMessage:
 
 
 def with_states(found: Sequence[tuple[Lane, Spot, PeekedMessage]]) -> list[FoundRow]:
-    """Return the rows with each message's state on the given subscription, if one is given. Three queries or none."""
+    """Return the rows with the messages' states on the given subscription."""
     cursors = {lane.cursor.id: lane.cursor for lane, _, _ in found if lane.cursor is not None}
     known = states_at(list(cursors.values()), {(spot.ledger_id, spot.entry_id) for _, spot, _ in found})
     now_ms = time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""Two messages side by side: the lines of their bodies, and which of them differ."""
+"""Compare the bodies of two messages line by line."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ __all__ = ["Comparison", "Line", "compare_bodies", "compare_lines"]
 
 BodyForm = Literal["JSON", "text", "hex"]
 
-# At most this many lines of each side are compared, not counting the equal ones at the beginning and the end. The time
-# grows with the square of this number.
+# At most this many lines are compared, because the time grows with the square of the number of lines.
 _MOST_LINES: Final = 1000
-_CONTEXT: Final = 3  # equal lines that are shown before and after a difference
+_CONTEXT: Final = 3  # Equal lines before and after a difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row: a line of each side, or None if the side has no such line or the row is folded."""
+    """One row. A side is None if it has no such line or the row is folded."""
 
     kind: Literal["equal", "changed", "left", "right", "folded"]
     left: str | None = None
     right: str | None = None
-    folded: int = 0  # equal lines that this row stands for
+    folded: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The compared lines. Equal lines far from a difference are left out."""
+    """The compared lines. Equal lines far from a difference are folded."""
 
     form: BodyForm
     lines: Sequence[Line]
     is_equal: bool
-    is_cut: bool  # more than 1,000 lines from the first difference to the last: only the first 1,000 were compared
+    is_cut: bool  # Only the first 1,000 lines after the equal beginning were compared
 
 
 def compare_bodies(left: Decoded, right: Decoded) -> Comparison:
@@ -70,7 +69,7 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
 
 
 def _pretty(decoded: Decoded) -> list[str] | None:
-    """Return the lines of a value without commas at their ends: a new last member then changes only its own line."""
+    """Leave out commas at the ends of lines. A new last member then changes only its own line."""
     if not decoded.has_value:
         return None
     try:
@@ -85,7 +84,6 @@ def _is_text(decoded: Decoded) -> bool:
 
 
 def _equal_at_start(left: Sequence[str], right: Sequence[str]) -> int:
-    """Return how many lines are equal before the first difference."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(left), len(right)))
 
@@ -105,7 +103,6 @@ def _compared(left: Sequence[str], right: Sequence[str]) -> Iterator[Line]:
 
 
 def _folded(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines, with one folded line in place of equal lines that are far from a difference."""
     differing = [at for at, line in enumerate(lines) if line.kind != "equal"]
     shown = {
         near for at in differing for near in range(max(at - _CONTEXT, 0), min(at + _CONTEXT + 1, len(lines)))

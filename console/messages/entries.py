@@ -1,4 +1,4 @@
-"""Stored entries and the messages inside them, or why an entry cannot be opened."""
+"""Stored entries and the messages inside them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["OpenedEntry", "StoredEntry", "Trouble", "open_entry", "unacked_membe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEntry:
-    """One entry with its data, or with the beginning of its data if it is large."""
+    """One entry. If the entry is large, `data` has only the beginning."""
 
     ledger_id: int
     entry_id: int
     messages: int
     append_ms: int
-    deliver_at_ms: int  # 0 = at once
-    size_bytes: int  # of the whole entry
+    deliver_at_ms: int  # 0: at once
+    size_bytes: int
     data: bytes
 
     @property
     def place(self) -> Place:
-        """Return ledger id and entry id, as a dictionary key."""
+        """Return ledger id and entry id as a dictionary key."""
         return (self.ledger_id, self.entry_id)
 
 
@@ -50,18 +50,15 @@ class OpenedEntry:
     """The messages of an entry, or the reason why they cannot be read."""
 
     stored: StoredEntry
-    header: EntryHeader | None = None  # None: not even the metadata can be parsed
-    messages: tuple[Message, ...] = ()  # in batch order, without members that compaction removed
-    outer: Message | None = None  # the metadata of a single message that is too large, encrypted or a chunk
+    header: EntryHeader | None = None
+    messages: tuple[Message, ...] = ()  # Batch order, without members that compaction removed
+    outer: Message | None = None  # Metadata of a single message whose payload cannot be read
     trouble: Trouble | None = None
-    why: str = ""  # the trouble in words
+    why: str = ""
 
 
 def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int) -> OpenedEntry:
-    """Decode an entry's messages, or return why they cannot be read.
-
-    An entry is too large if it has more than `most_bytes`, or more than `most_unpacked_bytes` after decompression.
-    """
+    """Decode an entry's messages, or return why they cannot be read."""
     data = bytes(stored.data)
     header: EntryHeader | None = None
     try:
@@ -92,7 +89,7 @@ def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int
 
 
 def unacked_members(opened: OpenedEntry, unacked: int | None) -> tuple[Message, ...]:
-    """Return the messages of a batch that are not acked. `unacked` is their bitset; None means every message."""
+    """Return the unacked messages. `unacked` is their bitset, or None for every message."""
     if unacked is None:
         return opened.messages
     return tuple(
@@ -110,5 +107,5 @@ def _unread(stored: StoredEntry, header: EntryHeader | None, trouble: Trouble, w
             metadata, payload_offset = parse_metadata(data)
             outer = single_message(metadata, data[payload_offset:])
         except EntryCorrupt:
-            outer = None  # the key or a property is not UTF-8
+            outer = None  # The key or a property is not UTF-8
     return OpenedEntry(stored=stored, header=header, outer=outer, trouble=trouble, why=why)

@@ -1,4 +1,4 @@
-"""One message of a topic, by its number from the beginning or from the end."""
+"""Find one message of a topic by its number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["examine"]
 
 
 def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | None:
-    """Return the message at `position`, counted from 1; None if it is not stored. About 20 short queries."""
+    """Return the message at `position`, counted from 1, or None if it is not stored."""
     log = log_of(topic_id)
     if not log.ledgers:
         return None
@@ -24,10 +24,7 @@ def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | 
 
 
 def _in_ledger(log: Log, ledger: LedgerRow, wanted: int) -> PeekedMessage | None:
-    """Find the message by binary search: cumulative counts grow with the entry id.
-
-    If the messages of its entry cannot be read, return the entry as one message.
-    """
+    """Find the message by binary search. An entry that cannot be read is returned as one message."""
     low, high = 0, ledger.entries - 1
     found: EntryAt | None = None
     while low <= high:
@@ -35,7 +32,7 @@ def _in_ledger(log: Log, ledger: LedgerRow, wanted: int) -> PeekedMessage | None
         place: Place = (ledger.ledger_id, middle)
         entry = entries_at(log, [place]).get(place)
         if entry is None:
-            return None  # trimmed in the meantime
+            return None  # Trimmed in the meantime
         if entry.cumulative_messages >= wanted:
             found, high = entry, middle - 1
         else:

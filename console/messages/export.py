@@ -1,4 +1,4 @@
-"""Write matching messages as NDJSON or CSV while they are sent, so that a long search needs little memory."""
+"""Export matching messages as NDJSON or CSV, piece by piece."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from console.queries.topics.topic import TopicHead
 
 __all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "export"]
 
-MOST_EXPORTED: Final = 10_000  # messages
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # because a slow client's unread data waits in memory
+MOST_EXPORTED: Final = 10_000
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # Unread data of a slow client waits in memory
 
 _METADATA: Final = (
     "id",
@@ -45,15 +45,15 @@ _CONTENTS: Final = (
 def export(
     head: TopicHead, asked: Asked, *, form: Form, with_contents: bool, bounds: Bounds = EXPORT_BOUNDS
 ) -> Iterator[bytes]:
-    """Return the pieces of a file with the matching messages, at most 10,000 of them and about 256 MiB.
+    """Return the pieces of a file with the matching messages.
 
-    The last line says why the file ends. About once a second a piece is empty, so that the caller can stop in between.
+    The last line says why the file ends. About once a second a piece is empty, so that the caller can stop.
     Without `with_contents`, the file has only the fields in `_METADATA`. Raises AskedInvalid before the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)
     names = _METADATA + (_CONTENTS if with_contents else ())
-    # The file has the key anyway, so a chosen column for the key is not written again.
+    # The file already has a field for the key.
     chosen = tuple(column for column in asked.columns if column.name not in names) if with_contents else ()
     return _pieces(scan, form=form, names=names, chosen=chosen)
 
@@ -86,11 +86,6 @@ def _pieces(scan: Scan, *, form: Form, names: tuple[str, ...], chosen: tuple[Col
 
 
 def _chosen(hit: Hit, columns: tuple[Column, ...], form: Form) -> dict[str, Any]:
-    """Return the chosen columns of one row.
-
-    CSV has a field for each column, as JSON unless the value is text. NDJSON has one member with the columns that
-    have a value.
-    """
     message = hit.message or hit.opened.outer
     found = {}
     if columns and message is not None:
@@ -105,10 +100,6 @@ def _cell(value: object) -> object:
 
 
 def _document(hit: Hit) -> dict[str, Any]:
-    """Return all fields of one message. A payload that is not UTF-8 is in `payload_base64`, and `payload` is null.
-
-    Both are null if the message cannot be read.
-    """
     stored, message = hit.opened.stored, hit.message or hit.opened.outer
     payload = None if hit.message is None else hit.message.payload
     text = None if payload is None else _text(payload)

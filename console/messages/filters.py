@@ -1,4 +1,4 @@
-"""The filters of the message browser: tests of key, property, JSON value and text. They do no I/O."""
+"""The filters of the message browser."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from vela.wire.key_hash import murmur3_32
 
 __all__ = ["Filters", "matches", "slots_of_key"]
 
-_SLOTS: Final = 65_536  # hash slots of Key_Shared
+_SLOTS: Final = 65_536  # Hash slots of Key_Shared
 _NO_DOCUMENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The conditions that a message must meet. Every message passes a filter that is not set."""
+    """The conditions that a message must meet. A filter that is not set passes every message."""
 
-    key: str = ""  # the key; for a binary key, its bytes as UTF-8 text or its base64 text
+    key: str = ""  # A binary key can be given as UTF-8 text or as base64
     property_name: str = ""
     property_value: str | None = None  # None: any value
     json_test: JsonTest | None = None
-    text: str = ""  # a part of the payload, in UTF-8
+    text: str = ""
 
     @property
     def is_set(self) -> bool:
@@ -39,7 +39,7 @@ class Filters:
 
 
 def matches(filters: Filters, message: Message, *, has_payload: bool = True) -> bool | None:
-    """Return whether a message passes; None if its payload would decide and cannot be read."""
+    """Return whether a message passes, or None if only its unreadable payload could decide."""
     if filters.key and not _has_key(message, filters.key):
         return False
     if filters.property_name:
@@ -57,7 +57,7 @@ def matches(filters: Filters, message: Message, *, has_payload: bool = True) -> 
 
 
 def slots_of_key(key: str) -> list[int]:
-    """Return the possible key hashes of entries with this key: of its text, and of its bytes if it is base64 text."""
+    """Return the hash slots of the key as text and, if possible, as base64."""
     hashed = [key.encode()]
     decoded = _from_base64(key)
     if decoded is not None:

@@ -1,4 +1,4 @@
-"""The forms of the message browser. Everything is in the address, so a page can be sent to a colleague."""
+"""The forms of the message browser."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class ColumnsField(forms.Field):
     widget = forms.MultipleHiddenInput
 
     def to_python(self, value: list[str] | None) -> tuple[Column, ...]:
-        """Read the names. Raises ValidationError if `parse_columns` refuses them."""
         try:
             return parse_columns(value or ())
         except ColumnInvalid as error:
@@ -45,7 +44,7 @@ class ColumnsField(forms.Field):
 
 
 class FilterForm(forms.Form):
-    """Reads filters from the query string. After `is_valid`, `asked` is the request."""
+    """Reads filters from the query string. A valid form has the request in `asked`."""
 
     partition = forms.IntegerField(
         label=gettext_lazy("Partition"), required=False, min_value=0, max_value=1_000_000
@@ -72,12 +71,11 @@ class FilterForm(forms.Form):
 
     @property
     def column_inputs(self) -> list[str]:
-        """The values of the column inputs: the given names, and an empty one if fewer than 8 are given."""
+        """The values of the column inputs. The last input is empty if another column is allowed."""
         given = [name for name in self["column"].value() or () if name.strip()]
         return [*given, ""] if len(given) < MOST_COLUMNS else given
 
     def clean(self) -> dict[str, Any]:
-        """Build `asked`. If a value is wrong or contradicts another, add an error to the field that should change."""
         given = super().clean() or {}
         if self.errors:
             return given
@@ -89,7 +87,7 @@ class FilterForm(forms.Form):
 
 
 class BrowseForm(FilterForm):
-    """Also reads where to begin and in which direction to go."""
+    """Adds the start and the direction to the filters."""
 
     start = forms.ChoiceField(
         label=gettext_lazy("Start"),
@@ -108,7 +106,7 @@ class BrowseForm(FilterForm):
 
     @property
     def zone_name(self) -> str:
-        """The zone of `at`: the one in the address, else UTC if the address has `at`, else the user's own."""
+        """The time zone of `at`. If `at` has no zone, the zone is UTC. Without `at`, the zone is the user's."""
         return self.data.get("zone") or ("UTC" if self.data.get("at") else zone_name())
 
 
@@ -142,7 +140,7 @@ def _time_ms(text: str, *, zone: str) -> int:
 
 
 def filters_of(given: dict[str, Any]) -> Filters:
-    """Return the filters among these values. Raises AskedInvalid if one is wrong."""
+    """Return the filters among these values. Raises AskedInvalid if a filter is wrong."""
     name, sign, value = (given.get("prop") or "").partition("=")
     if sign and not name:
         raise AskedInvalid("prop", _("Write a property as name=value, or its name alone for any value."))

@@ -1,4 +1,4 @@
-"""`manage.py createadmin`: create the user `admin`, so that somebody can log in."""
+"""`manage.py createadmin`: create the user `admin`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ NAME = "admin"
 
 
 class Command(BaseCommand):
-    """Create `admin` unless it exists. Safe to repeat: an existing admin keeps its password."""
+    """Create the user `admin`. Safe to repeat, because an existing user keeps its password."""
 
     help = "Create the user admin, if there is none, with VELA_ADMIN_PASSWORD or a random password that is shown once."
-    requires_system_checks = ()  # `make check` runs the checks; here they would slow down each call
+    requires_system_checks = ()  # System checks would slow down each call
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Create the user, and print the password if this command generated it."""
         if User.objects.filter(username=NAME).exists():
             return
         given = broker_settings().admin_password

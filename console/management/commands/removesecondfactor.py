@@ -12,20 +12,15 @@ from console.access.factors import remove_factor
 
 
 class Command(BaseCommand):
-    """Remove a user's second factor. The act log records who did it."""
+    """Remove a user's second factor."""
 
     help = "Remove a user's second factor and its recovery codes."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the argument `user`."""
         parser.add_argument("user")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Remove the second factor.
-
-        Raises CommandError if there is no such user, or if the user has no second factor.
-        """
         name = options["user"]
         try:
             remove_factor(name, who=caller(), origin="command line")

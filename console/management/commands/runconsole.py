@@ -1,4 +1,4 @@
-"""`manage.py runconsole`: the console's web server, Daphne with the project's ASGI application."""
+"""`manage.py runconsole`: serve the console with Daphne."""
 
 from __future__ import annotations
 
@@ -24,42 +24,39 @@ class Command(BaseCommand):
     """Serve the console until SIGTERM."""
 
     help = "Serve the console (VELA_BIND, VELA_CONSOLE_PORT) until SIGTERM."
-    requires_system_checks = ()  # `make check` runs the checks; here they would slow down each start
+    requires_system_checks = ()  # System checks would slow down each start
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add --bind and --port, which default to the settings."""
         parser.add_argument("--bind", default=broker_settings().bind)
         parser.add_argument("--port", type=int, default=broker_settings().console_port)
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Block until SIGTERM or SIGINT. Raises CommandError as `_listen` does."""
         settings = broker_settings()
         server = LimitedServer(
             _application(),
             settings=settings,
             limits=ConnectionLimits(settings),
-            application_close_timeout=1,  # seconds that a request may still run after its client has left
+            application_close_timeout=1,  # Seconds that a request may run after its client has left
             server_name="vela",
         )
         twisted_loop.run_until_complete(_listen(server, settings, options["bind"], options["port"]))
-        _ = get_resolver().url_patterns  # imports the views, so that they are frozen too
-        # Nearly every object that is alive now stays alive. Visiting them all in a collection would delay a page.
+        _ = get_resolver().url_patterns  # Imports the views before gc.freeze()
+        # Nearly all objects that exist now stay alive. A collection that visits all of them would delay a page.
         gc.collect()
         gc.freeze()
         service_manager.tell(service_manager.READY)
         server.run()
-        gc.freeze()  # the last garbage collection skips all objects: exit takes 0.02 s of CPU instead of 0.3 s
+        gc.freeze()  # Exit takes 0.02 s of CPU instead of 0.3 s
 
 
 async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port: int | None) -> None:
-    """Open the console's ports. Raises CommandError if one cannot be opened or the certificate is unusable."""
     setting, asked = "VELA_CONSOLE_PORT", port
     try:
         if port is not None:
             server.listen(bind, port)
         setting, asked = "VELA_CONSOLE_TLS_PORT", settings.console_tls_port
         if settings.has_tls and asked is not None:
-            # People log in here. If the console asked clients for certificates, browsers would ask people for one.
+            # If the console asked clients for certificates, browsers would ask their users for a certificate.
             certificates = TlsCertificates(settings, asks_clients=False)
             await server.listen_tls(bind, asked, certificates)
             certificates.watch()
@@ -73,6 +70,5 @@ async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port
 
 
 def _application() -> Any:
-    """Return the project's ASGI_APPLICATION, or Django's own application if the project names none."""
     named = getattr(django_settings, "ASGI_APPLICATION", None)
     return import_string(named) if named else get_asgi_application()

@@ -15,23 +15,17 @@ NONE = "none"
 
 
 class Command(BaseCommand):
-    """Change one grant. The act log records who did it."""
+    """Change one role of a user."""
 
     help = "Give a user a role for *, tenant/* or tenant/namespace, or remove it with the role none."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the user, the pattern and the role."""
         parser.add_argument("user")
         parser.add_argument("pattern", help="*, tenant/* or tenant/namespace")
         parser.add_argument("role", choices=[*(role.word for role in Role), NONE])
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Change the role, and print the result.
-
-        Raises CommandError for an unknown user, a wrong pattern or no role to remove, and if nobody would be admin of
-        everything any more.
-        """
         name, pattern, word = options["user"], options["pattern"], options["role"]
         role = None if word == NONE else Role[word.upper()]
         try:

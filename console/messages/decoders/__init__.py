@@ -1,1 +1,1 @@
-"""Decode the bytes of a payload: compression, schemas, JSON, Avro, MessagePack, text, and a hexadecimal dump."""
+"""Decode the bytes of a payload."""

@@ -1,4 +1,4 @@
-"""Avro payloads, which need the schema that they were written with."""
+"""Decode Avro payloads."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from console.messages.decoders.failures import CannotDecode
 
 __all__ = ["decode_avro"]
 
-_Names = Mapping[str, object]  # the named types of a schema
+_Names = Mapping[str, object]
 
 
 def decode_avro(data: bytes, definition: bytes) -> Any:
-    """Decode one value without a header, with the schema that it was encoded with.
+    """Decode one value with its schema.
 
-    Raises CannotDecode if the bytes are not such a value, the schema cannot be used, or fastavro is not installed.
+    Raises CannotDecode if the bytes or the schema are wrong, or fastavro is not installed.
     """
     try:
         import fastavro
 
-        # The compiled reader overflows the C stack on a record that contains itself, and crashes the process.
+        # The compiled reader crashes the process on a record that contains itself.
         from fastavro._read_py import schemaless_reader
     except ImportError:
         raise CannotDecode(_("fastavro is not installed in the console: install vela[avro]")) from None
@@ -39,7 +39,7 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
     except CannotDecode:
         raise
     except Exception as error:
-        # fastavro passes on any exception of its reader: EOFError, IndexError, KeyError, struct.error and others.
+        # fastavro can raise any exception here, such as IndexError or struct.error.
         raise CannotDecode(f"{type(error).__name__}: {error}") from None
     if source.tell() != len(data):
         raise CannotDecode(_("{left} bytes are left after the record").format(left=len(data) - source.tell()))
@@ -47,9 +47,9 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
 
 
 def _repeats_nothing(schema: object, names: _Names) -> bool:
-    """Return whether this part of the schema has array items or record fields that are encoded as no bytes.
+    """Return whether the schema has array items or record fields that take no bytes.
 
-    Does not follow names: the caller passes each named type too.
+    Names are not followed. The caller must pass each named type separately.
     """
     if isinstance(schema, list):
         return any(_repeats_nothing(each, names) for each in schema)
@@ -64,13 +64,13 @@ def _repeats_nothing(schema: object, names: _Names) -> bool:
 
 
 def _is_empty(schema: object, names: _Names) -> bool:
-    """Return whether values of this schema are encoded as no bytes. False for a union: it writes a branch number."""
+    """A union is never empty, because it writes a branch number."""
     if isinstance(schema, str):
         schema = names.get(schema, schema)
     if not isinstance(schema, dict):
         return schema == "null"
     if _is_record(schema):
-        return not schema["fields"]  # `_repeats_nothing` finds the other empty records, by their fields
+        return not schema["fields"]  # `_repeats_nothing` checks the fields of other records
     return schema.get("type") == "null" or (schema.get("type") == "fixed" and not schema.get("size"))
 
 

@@ -1,4 +1,4 @@
-"""Decompress payloads that an application compressed before it published them. The first bytes show the format."""
+"""Decompress payloads that an application compressed before it published them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _MAGIC: Final = (
 _TOO_LARGE: Final = gettext_noop("the payload unpacks to more than {size}, so it is shown packed")
 _LZMA_MEMORY_BYTES: Final = 64 * 1024 * 1024
 _PIECE_BYTES: Final = 4096
-# A member is one complete compressed stream. After it, the data ends or, except in zlib, another member follows. In
-# gzip and xz, zeros may come first, as padding.
+# A member is one complete compressed stream. Except in zlib, another member may follow. After a member, gzip and xz
+# allow zeros as padding.
 _AFTER_GZIP: Final = re.compile(rb"\0*(?=\x1f\x8b\x08|\Z)")
 _AFTER_BZIP2: Final = re.compile(rb"(?=BZh|\Z)")
 _AFTER_XZ: Final = re.compile(rb"\0*(?=\xfd7zXZ\0|\Z)")
@@ -43,12 +43,12 @@ _AFTER_ZLIB: Final = re.compile(rb"\Z")
 
 
 def compression_of(data: bytes) -> str:
-    """Return the name of the compression that the first bytes show, or "" if they show none."""
+    """Return the name of the compression that the first bytes show, or ""."""
     return next((name for magic, name in _MAGIC if data.startswith(magic)), "")
 
 
 def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
-    """Unpack the data. Raises CannotDecode if that fails, takes too much memory or gives more than `most_bytes`."""
+    """Unpack the data. Raises CannotDecode if that fails or gives more than `most_bytes`."""
     try:
         out = _UNPACK[name](data, most_bytes + 1)
     except (
@@ -67,7 +67,7 @@ def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
 
 
 def _inflated(data: bytes, most_bytes: int) -> bytes:
-    # 32 makes zlib read both formats: the header shows which one it is.
+    # With 32, zlib detects gzip and zlib by the header.
     following = _AFTER_GZIP if data.startswith(b"\x1f") else _AFTER_ZLIB
     return _whole(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), following, data, most_bytes)
 
@@ -85,8 +85,8 @@ def _whole(
 ) -> bytes:
     """Unpack one member after another, up to `most_bytes`. `following` matches what may come after a member.
 
-    The decompressor gets small pieces, because at the end of each member it copies the rest of its piece. If it got all
-    data at once, many small members would take quadratic time.
+    At the end of each member, the decompressor copies the rest of its input. The input is cut into small pieces,
+    because many small members would otherwise take quadratic time.
     """
     out = bytearray()
     at = 0
@@ -114,7 +114,7 @@ def _whole(
 
 
 def _by_stream(codec: Any) -> Callable[[bytes, int], bytes]:
-    """Return a function that unpacks into a buffer of fixed size, so that a small payload cannot fill the memory."""
+    """Unpack into a buffer of fixed size, because a small payload could otherwise fill the memory."""
 
     def unpacked(data: bytes, most_bytes: int) -> bytes:
         buffer = bytearray(most_bytes)

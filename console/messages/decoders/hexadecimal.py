@@ -1,4 +1,4 @@
-"""A dump of bytes: offset, sixteen bytes in hexadecimal, and the printable characters among them."""
+"""A hexadecimal dump of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Try one decoder after another until one succeeds. Report which one it was, and why those before it failed."""
+"""Decode a payload with the first decoder that succeeds, and report why the earlier decoders failed."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class Attempt:
     """One decoder that was tried."""
 
     decoder: str
-    why: str = ""  # why it failed; "" = it succeeded
+    why: str = ""  # "" if the decoder succeeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
     """A payload as the first successful decoder returned it."""
 
-    decoder: str  # such as "gzip, JSON"; "" = every decoder failed
+    decoder: str  # Name such as "gzip, JSON", or "" if every decoder failed
     attempts: tuple[Attempt, ...]
-    data: bytes  # after decompression
-    value: Any = None  # the decoded value of JSON, Avro, MessagePack or a primitive schema
+    data: bytes  # Decompressed payload
+    value: Any = None
     has_value: bool = False
-    text: str = ""  # the value if it is text, else the data if it is text
+    text: str = ""
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:
-    """Decode a payload, or the beginning of one (`is_whole` False), which can only be decoded as text.
+    """Decode a payload. If `is_whole` is false, `payload` is only a beginning and can only be decoded as text.
 
     A payload that unpacks to more than `most_bytes` stays packed.
     """
@@ -78,7 +78,6 @@ def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_byte
 
 
 def _values(data: bytes, schema: SchemaAt | None, *, is_whole: bool) -> Iterator[tuple[str, Any, str]]:
-    """Yield each decoder's name with the decoded value, or with the reason why the decoder failed."""
     decoders: list[tuple[str, Any]] = []
     if schema is not None and schema.is_avro:
         decoders.append((schema.words, lambda: decode_avro(data, schema.data)))
@@ -107,7 +106,7 @@ def _json(data: bytes) -> Any:
 
 
 def _message_pack(data: bytes) -> Any:
-    """Decode maps and arrays only: any ASCII character alone would be a MessagePack number."""
+    """Decode maps and arrays only, because any single ASCII character would be a MessagePack number."""
     try:
         value = msgspec.msgpack.decode(data)
     except RecursionError:
@@ -120,7 +119,6 @@ def _message_pack(data: bytes) -> Any:
 
 
 def _text(data: bytes, *, is_whole: bool = True) -> tuple[str, str]:
-    """Return the text and "", or "" and why the bytes are not text."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

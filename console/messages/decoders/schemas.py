@@ -1,4 +1,4 @@
-"""The schema of a message, and the values of the protocol's primitive schemas."""
+"""Schemas of messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES: Final = (
     "date", "time", "timestamp", "key and value", "instant", "local date", "local time", "local date and time",
     "Protobuf",
 )  # fmt: skip
-# Formats of values with a fixed size. Dates and times are milliseconds.
+# Dates and times are milliseconds.
 _FORMATS: Final = {"boolean": ">?", "int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "float": ">f",
                    "double": ">d", "date": ">q", "time": ">q", "timestamp": ">q"}  # fmt: skip
 
@@ -29,7 +29,7 @@ class SchemaAt:
     """One version of a topic's schema."""
 
     version: int
-    type: int  # the protocol's Schema.Type
+    type: int
     name: str
     data: bytes
 
@@ -40,7 +40,7 @@ class SchemaAt:
 
     @property
     def words(self) -> str:
-        """Return type and version, which name the decoder on a page."""
+        """Return the type and version as a page shows them."""
         return _("{kind} schema, version {version}").format(kind=self.kind, version=self.version)
 
     @property
@@ -50,21 +50,21 @@ class SchemaAt:
 
     @property
     def is_json(self) -> bool:
-        """Whether payloads are JSON, which needs no schema to be read."""
+        """Whether payloads are JSON."""
         return self.kind == "JSON"
 
 
 def schema_of(topic: str, version: bytes) -> SchemaAt | None:
-    """Return the version that a message names, or the topic's newest if it names none. One query.
+    """Return the given version of a topic's schema, or the newest version if `version` is empty.
 
-    None if the topic has no such schema. `topic` is a full name. For a partition, pass its partitioned topic.
+    `topic` is a full name. For a partition, pass its partitioned topic.
     """
     number = _VERSION.unpack(version)[0] if len(version) == _VERSION.size else None
     return fetch_one(SchemaAt, "topic", "schema", {"topic": topic, "version": number})
 
 
 def decode_primitive(data: bytes, schema: SchemaAt) -> Any:
-    """Decode a string, or a value of a type in `_FORMATS`. Raises CannotDecode for other schemas and wrong values."""
+    """Decode a value of a primitive schema. Raises CannotDecode for other schemas and wrong values."""
     if schema.kind == "string":
         try:
             return data.decode()

@@ -12,18 +12,18 @@ from django.utils.translation import gettext as _
 __all__ = ["Tree", "TreeNode", "tree_of"]
 
 _MOST_DEPTH: Final = 40
-_MOST_TEXT: Final = 4096  # characters of one value
+_MOST_TEXT: Final = 4096
 
 
 @dataclass(slots=True, kw_only=True)
 class TreeNode:
-    """One value. `text` is empty for an object or array, whose parts are `inner`."""
+    """One value. An object or array has its parts in `inner`, and no `text`."""
 
-    name: str  # of the member, or the item's number; "" at the top
-    kind: str  # object, array, text, number, boolean, null, bytes, other
+    name: str
+    kind: str
     text: str = ""
     inner: list[TreeNode] = field(default_factory=list)
-    size: int = 0  # parts of an object or array, those left out included
+    size: int = 0  # Includes parts that are left out
 
     @property
     def left_out(self) -> int:
@@ -40,12 +40,12 @@ class Tree:
 
 
 def tree_of(value: object, most_nodes: int) -> Tree:
-    """Return the tree of a decoded value, with at most `most_nodes` nodes in 40 levels below the top."""
+    """Return the tree of a decoded value, with at most `most_nodes` nodes."""
     top = _leaf("", value)
     waiting = [(top, value, 0)]
     left, is_cut = most_nodes, False
     at = 0
-    while at < len(waiting):  # level by level, so that a large array does not hide what comes after it
+    while at < len(waiting):  # Goes level by level, so that a large array does not hide later values
         node, inside, depth = waiting[at]
         at += 1
         parts = _parts(inside)
