@@ -117,7 +117,7 @@ def _answer(
 
 
 def _use_own_language(request: HttpRequest) -> None:
-    """Use the user's language. The middleware sets it only for a request that reaches a view."""
+    """Use the user's language. The middleware sets the language only for a request that reaches a view."""
     with suppress(DatabaseError):
         if not is_api_path(request.path) and request.user.is_authenticated:
             use_preferences_of(request.user)

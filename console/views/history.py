@@ -30,7 +30,7 @@ def history_sources(
     """Return the blocks `history` and `history_table`.
 
     The charts' script reads the numbers from `address` at intervals, so no event refreshes the blocks. Chart
-    points and table rows link to `past`, unless it is empty.
+    points and table rows link to `past`, unless `past` is empty.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
 

@@ -108,7 +108,7 @@ class _Reading:
         *,
         pending_shown: int,
         consumer_key: int,
-        what_if_consumers: int,  # With 0, the page chooses
+        what_if_consumers: int,  # Zero lets the page choose
     ) -> None:
         self.head = head
         self.pending_shown = pending_shown

@@ -174,6 +174,6 @@ def _insights(topic_id: int) -> Mapping[str, Any]:
         "width": BARS_WIDTH,
         "height": BARS_HEIGHT,
         "latest": rows[0] if rows else None,
-        # Numbers of subscriptions are known only after their hour, so the latest hour often has none.
+        # Figures of subscriptions appear when the hour is over, so the latest hour often lacks them.
         "active": next((row for row in rows if row.subscriptions), None),
     }

@@ -98,7 +98,7 @@ def changed_query(query: QueryDict, **changes: str) -> str:
 def headings(
     query: QueryDict, orders: Collection[str], order: str, *, clear: Collection[str]
 ) -> dict[str, dict[str, object]]:
-    """Return for each order its query string, and whether the order is selected.
+    """Return the query string of each order, and whether the order is selected.
 
     `clear` names the values that say where a page begins. Another order starts at its first page.
     """

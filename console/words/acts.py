@@ -91,7 +91,7 @@ KINDS = {
     "test_alert_rule": gettext_noop("Test alert rule"),
 }
 ENDINGS: Final = frozenset(("delete_subscription", "delete_topic", "terminate", "truncate"))
-"""Kinds that end something for good. An operator always types a name to apply them."""
+"""Kinds that always need a typed name, because they end something for good."""
 OF_USERS: Final = frozenset(
     (
         "set_role",
@@ -118,7 +118,7 @@ STATES = {
 }
 
 
-_LAST_LATIN: Final = "\u2e7f"  # A sentence that ends beyond this character is Chinese
+_LAST_LATIN: Final = "\u2e7f"  # Higher characters are Chinese
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
 # A count in the broker's words, such as the number in "12408 messages". Ids and names do not match.
 _COUNTED: Final = re.compile(
@@ -306,7 +306,8 @@ def must_type_name(
 ) -> bool:
     """Return whether an operator must type a name to apply the act.
 
-    The act may repeat `allowed_drift_messages` more messages than planned. None means the number in the plan.
+    The act may repeat `allowed_drift_messages` more messages than planned. Without this argument, the number in
+    the plan counts.
     """
     if plan is None:
         return False

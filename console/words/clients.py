@@ -17,7 +17,7 @@ class Flag:
     """A word for a problem, and a sentence that explains it."""
 
     word: str
-    tone: str  # Warn or bad
+    tone: str
     sentence: str
 
     @property

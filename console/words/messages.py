@@ -29,7 +29,7 @@ STARTS = {
     "next": gettext_noop("next for the subscription"),
     "holes": gettext_noop("holes of the subscription"),
 }
-# Names of the operators that are not signs.
+# Operators that are words, not signs.
 OPERATOR_WORDS = {
     "contains": gettext_noop("contains"),
     "exists": gettext_noop("exists"),

@@ -167,5 +167,5 @@ def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
 
 
 def _is_unclear(then: datetime) -> bool:
-    """Return whether the clock of the time's zone shows it twice or never."""
+    """Return whether the zone's clock shows the time twice or never."""
     return then.replace(fold=0).utcoffset() != then.replace(fold=1).utcoffset()

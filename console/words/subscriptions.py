@@ -172,7 +172,7 @@ def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
     bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
     if not bad:
         watched, number = counts.get(SubscriptionState.WATCHING, (0, ""))
-        if watched:  # The first half minute after a restart, for example
+        if watched:  # True in the first half minute after a restart
             words = _("No subscription is known to be stuck: the broker has not judged {number} of them yet.")
             return Verdict(text=words.format(number=number), tone="calm")
         return Verdict(text=_("No subscription is stuck."), tone="good")

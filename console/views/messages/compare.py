@@ -33,7 +33,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """A fact about two messages. None means that the message lacks the fact, and so does a time of 0."""
+    """A fact about two messages. A message that lacks the fact has None, or a time of 0."""
 
     name: str
     left: int | str | None

@@ -33,7 +33,7 @@ class NamespaceForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_only
 def new_namespace(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the form, or plan the act."""
+    """Show the form, or plan the creation of the namespace."""
     if request.method != "POST":
         form = NamespaceForm(initial={"name": request.GET.get("name", "")})
         return _answer(request, rights, form)

@@ -41,7 +41,7 @@ _DONE = {
 @require_safe
 @logged_in
 def account(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the forms."""
+    """Show the page."""
     return _answer(request, rights)
 
 

@@ -35,7 +35,7 @@ __all__ = ["own_second_factor", "remove_own_second_factor", "renew_own_recovery_
 def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Show the second factor, or set one up.
 
-    A new second factor ends the user's other sessions, because they began without a code.
+    A new second factor ends the user's other sessions, because those sessions began without a code.
     """
     if request.method != "POST":
         return _answer(request, rights)

@@ -23,7 +23,7 @@ __all__ = ["answer_views", "saved_views"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @viewer
 def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the user's own and shared views, or save a view and open it."""
+    """Show the user's views and shared views, or save a view and open it."""
     if request.method != "POST":
         return answer_views(request, rights)
     form = SaveForm(request.POST)
