@@ -83,7 +83,7 @@ def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> Http
 def raw_message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponse:
     """Send the payload as a file.
 
-    If the messages of the entry cannot be read, send the first 8 MiB of the entry.
+    If the messages of the entry cannot be read, send at most the first 8 MiB of the entry.
     """
     if not rights.may_see_payloads:
         return HttpResponse(
