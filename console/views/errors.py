@@ -1,4 +1,4 @@
-"""Answer errors: in `/api/v1` with JSON, elsewhere with pages in the console's frame."""
+"""Answer errors: in `/api/v1` with JSON, elsewhere with pages."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from pipeline.errors import OffloadUnavailable
 
 __all__ = ["bad_request", "failed", "not_allowed", "not_found", "not_trusted"]
 
-_FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # how Django's reasons begin
+_FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # Beginnings of Django's reasons
 
 
 @contextmanager
 def _returning_connections() -> Iterator[None]:
-    """Run the block, then return to the pool the connections that this thread opened in the block.
+    """Return to the pool the connections that this thread opened in the block.
 
-    Django's ASGI handler answers errors in a shared thread, and closes no connection of that thread after a request.
+    Django's ASGI handler answers errors in a shared thread, and does not close the connections of that thread.
     """
     kept = [each for each in connections.all(initialized_only=True) if each.connection is not None]
     try:
@@ -60,7 +60,7 @@ def not_allowed(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 
 def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer 403 to a form that Django's protection against forged requests refuses. Django logs the reason."""
+    """Answer 403 to a form that fails Django's protection against forged requests."""
     _use_own_language(request)
     if reason.startswith(_FOREIGN):
         said = _(
@@ -76,7 +76,7 @@ def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 @_returning_connections()
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer 404. A page shows the exception's sentence, or the path if the exception has none."""
+    """Answer 404."""
     if is_api_path(request.path):
         return no_such_address(request)
     _use_own_language(request)
@@ -89,7 +89,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 @_returning_connections()
 def failed(request: HttpRequest) -> HttpResponse:
-    """Answer 503 if the database is away or offloaded ledgers cannot be read, else 500. Django logs the exception."""
+    """Answer 503 if the database is away or offloaded ledgers cannot be read, else 500."""
     error = sys.exc_info()[1]
     is_away = is_database_away(error)
     trouble = str(error) if isinstance(error, OffloadUnavailable) else ""
@@ -98,7 +98,7 @@ def failed(request: HttpRequest) -> HttpResponse:
         if trouble:
             return Problem(503, "PersistenceError", trouble, retriable=True).response()
         return database_problem(error).response()
-    # The menu needs queries, which would only fail again.
+    # Without a database, the queries of the menu would fail too.
     return _answer(
         request, "500.html", status, {"database_is_away": is_away, "trouble": trouble}, has_menu=not is_away
     )
@@ -117,14 +117,13 @@ def _answer(
 
 
 def _use_own_language(request: HttpRequest) -> None:
-    """Use the user's language. OwnPreferences does so only for a request that reaches a view."""
+    """Use the user's language. The middleware sets the language only for a request that reaches a view."""
     with suppress(DatabaseError):
         if not is_api_path(request.path) and request.user.is_authenticated:
             use_preferences_of(request.user)
 
 
 def _rights(request: HttpRequest) -> Rights | None:
-    """Return the user's rights, or None if nobody is logged in, no session was read or the database fails."""
     user = getattr(request, "user", None) or AnonymousUser()
     try:
         return rights_of(user) if user.is_authenticated else None

@@ -1,4 +1,4 @@
-"""The history blocks of a page: charts, which need JavaScript, and a table."""
+"""The history blocks of a page: charts and a table."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ def history_sources(
     read: Callable[[], History],
     past: str = "",
 ) -> list[Source]:
-    """Return the blocks `history` and `history_table`. The charts' script loads the numbers from `address`.
+    """Return the blocks `history` and `history_table`.
 
-    `past` is the address of the page that shows the topic or subscription at an earlier time, or "": chart points and
-    table rows link to it. No event refreshes the blocks. Instead the charts' script reads the numbers again at
-    intervals, and refreshes the table if it is open.
+    The charts' script reads the numbers from `address` at intervals, so no event refreshes the blocks. Chart
+    points and table rows link to `past`, unless `past` is empty.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
 
@@ -66,7 +65,6 @@ def history_sources(
 
 
 def _query(request: HttpRequest, window_name: str) -> str:
-    """Return the page's query string with this window."""
     query = request.GET.copy()
     query.pop("part", None)
     query["range"] = window_name

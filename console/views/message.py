@@ -1,4 +1,4 @@
-"""One message: its metadata, body, state on each subscription and neighbours; and its bytes as a file."""
+"""The page of one message, and its payload as a file."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from vela.wire.errors import EntryCorrupt
 __all__ = ["message", "raw_message"]
 
 VIEWS = ("tree", "text", "hex")
-TREE_NODES = 500  # shown at first
+TREE_NODES = 500  # Nodes shown at first
 TREE_NODES_MOST = 10_000
 
 
 @require_safe
 @viewer
 def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponseBase:
-    """Show one message. Three blocks; at most twelve queries, and a bounded search for neighbours with the same key."""
+    """Show one message."""
     head, asked = _head_and_spot(topic, spot)
     if head.partitions:
         return _to_partition(head, asked)
@@ -81,7 +81,10 @@ def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> Http
 @require_safe
 @viewer
 def raw_message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponse:
-    """Send the payload as a file. If the entry's messages cannot be read, send the entry, at most its first 8 MiB."""
+    """Send the payload as a file.
+
+    If the messages of the entry cannot be read, send at most the first 8 MiB of the entry.
+    """
     if not rights.may_see_payloads:
         return HttpResponse(
             _("You need the reader role for {place} to read payloads.").format(place=rights.place) + "\n",
@@ -144,7 +147,6 @@ def _found(head: TopicHead, spot: Spot) -> FoundMessage:
 def _contents(
     found: FoundMessage, head: TopicHead, rights: Rights, *, view: str, shows_all: bool
 ) -> dict[str, Any]:
-    """Return the context of the message block, without key, properties and body if the user may not see them."""
     opened, metadata = found.opened, found.metadata
     shown: dict[str, Any] = {"compression": _compression(found), "explained": _explained(found)}
     if not rights.may_see_payloads:
@@ -187,7 +189,6 @@ def _compression(found: FoundMessage) -> str:
 
 
 def _explained(found: FoundMessage) -> str:
-    """Return sentences about an entry whose messages cannot be read, or "" if they can."""
     header = found.opened.header
     match found.opened.trouble:
         case Trouble.ENCRYPTED:
@@ -217,7 +218,6 @@ def _explained(found: FoundMessage) -> str:
 
 
 def _key_bytes(found: FoundMessage) -> str:
-    """Return the start of a binary key, as text or in hexadecimal; "" if the message has no binary key."""
     message = found.metadata
     if message is None or not message.key_b64 or message.key is None:
         return ""

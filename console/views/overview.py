@@ -1,4 +1,4 @@
-"""The first page: subscriptions with problems and their causes, the total rates, and the latest acts."""
+"""The first page of the console."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ __all__ = ["overview"]
 _Diagnosed: TypeAlias = tuple[WorstRow, SubscriptionHead | None, list[Finding]]
 
 _HOUR = "1h"
-_SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)  # shown apart, not as the cause in a row
-UNREAD = 3  # dead-letter topics shown at most
-EVERY_S = 10  # no event reaches the page about a subscription that it does not show yet
+_SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)
+UNREAD = 3  # Dead-letter topics
+EVERY_S = 10  # No event announces a subscription that the page does not show yet
 
 
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure. The number of queries is bounded."""
+    """Show the worst subscriptions with cause and cure."""
     rows = worst_subscriptions(rights.scope)
-    # The tiles always show the last hour. If the charts show it too, both use the same data.
+    # The tiles show the last hour. Charts of that hour use the same data.
     read = cache(lambda name: history_of_everything(name))
     window = request.GET.get("range", "")
     history = history_sources(
@@ -150,8 +150,8 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     diagnosed = _diagnosed(rows)
     return {
         "verdict": verdict(written),
-        # A missing broker concerns all rows, so the page shows it once, and each row shows its next finding. A quota is
-        # shown beside that finding, because it stops producers or removes messages.
+        # A missing broker concerns all rows, so the page shows this finding once. A quota stops producers
+        # or removes messages, so a row shows its quota finding beside the cause.
         "no_broker": next((spoken_finding(found) for found in _found(diagnosed, no_broker.RULE.id)), None),
         "rows": [
             (*_explained(each, lambda rule: rule not in _SAID_APART), _quota_finding(each))
@@ -175,17 +175,13 @@ def _decisions(rows: Sequence[WorstRow], rights: Rights) -> Mapping[str, Any]:
 
 
 def _cure_of(row: UnreadLetters) -> str:
-    """Return the address of the form to redrive unread letters, or to create a subscription that keeps them."""
     if row.subscription:
         return act_form_url(row.name, row.subscription, "redrive")
     return f"{topic_act_url(row.name, 'subscription')}?name=letters&to=earliest&type=Shared"
 
 
 def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
-    """Return each row with its subscription and its findings. At most one query more than `read_snapshots` makes.
-
-    For a subscription that was just deleted, these are None and an empty list.
-    """
+    """A subscription that was just deleted has no head and no findings."""
     if not rows:
         return []
     heads = subscription_heads([row.id for row in rows])
@@ -206,7 +202,6 @@ def _found(diagnosed: Iterable[_Diagnosed], rule: str) -> Iterator[Finding]:
 def _explained(
     diagnosed: _Diagnosed, is_wanted: Callable[[str], bool]
 ) -> tuple[WorstRow, SubscriptionHead | None, Finding | None, Cure | None]:
-    """Return a row and its subscription, with the first finding of a wanted rule and the first act that cures it."""
     row, head, findings = diagnosed
     finding = next((spoken_finding(each) for each in findings if is_wanted(each.rule)), None)
     cure = None if finding is None else next((each for each in finding.cures if each.act), None)

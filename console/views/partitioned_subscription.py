@@ -1,4 +1,4 @@
-"""One subscription of a partitioned topic: its totals, and a row for each partition."""
+"""The page of one subscription of a partitioned topic."""
 
 from __future__ import annotations
 
@@ -28,15 +28,13 @@ from console.words.subscriptions import Standing, standing
 
 __all__ = ["WHY_EVERY_S", "partitioned_subscription", "standing_of"]
 
-WHY_EVERY_S: Final = 10  # a consumer that does nothing causes no event
+WHY_EVERY_S: Final = 10  # A consumer that does nothing causes no event
 
 
 def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show the subscription: at most seven blocks, and at most 23 queries for the whole page.
+    """Show the subscription.
 
-    With very many consumers, there is one more query for each partition that is diagnosed.
-
-    Raises Http404 if there is no such partitioned topic, or no such subscription on it.
+    Raises Http404 if the topic is not partitioned, or if the topic or its subscription does not exist.
     """
     facts = queries.topic_facts(topic)
     if facts is None or not facts.partitions:
@@ -83,7 +81,7 @@ def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, n
 
 
 def standing_of(row: queries.CursorRow | queries.SubscriptionSums) -> Standing:
-    """Put the state of a cursor, or the worst state of a subscription's partitions, into words."""
+    """Describe the state of a cursor, or the worst state of a subscription's partitions."""
     return standing(
         state=row.state,
         since_ms=row.state_since_ms,
@@ -95,8 +93,6 @@ def standing_of(row: queries.CursorRow | queries.SubscriptionSums) -> Standing:
 
 
 class _Reading:
-    """The data of one request. Each part is read at most once."""
-
     def __init__(self, facts: queries.TopicFacts, rows: list[queries.CursorRow]) -> None:
         self._facts = facts
         self._rows = rows
@@ -130,7 +126,6 @@ class _Reading:
         }
 
     def _where(self, shared: SharedFinding) -> str:
-        """Say on which partitions a rule found something, and which of them the numbers describe."""
         if len(shared.partitions) == 1:
             return _("On partition {partition}.").format(partition=shared.partition)
         if len(shared.partitions) == self._facts.partitions:

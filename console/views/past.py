@@ -1,4 +1,4 @@
-"""A topic or a subscription as it was at a moment: `?at=`. The page shows only stored data, and offers no act."""
+"""A topic or a subscription at an earlier moment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOUR_MS: Final = 3_600_000
 @require_safe
 @viewer
 def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show a topic at a moment. At most seven queries. 422 if `at` cannot be read as one moment."""
+    """Show a topic at the moment `at` of the query string."""
     head = topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -45,7 +45,7 @@ def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse
 @require_safe
 @viewer
 def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show a subscription of an unpartitioned topic or of a partition at a moment. 422 as in `topic_past`."""
+    """Show a subscription of an unpartitioned topic or of a partition at the moment `at`."""
     head = subscription_head(topic, name)
     if head is None:
         raise Http404(
@@ -63,10 +63,6 @@ def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: st
 
 
 def _moment(request: HttpRequest) -> tuple[int, str]:
-    """Return the moment in milliseconds, and an error message if `at` is wrong.
-
-    Without a readable `at`, return an hour ago.
-    """
     now_ms = time.time_ns() // 1_000_000
     text = request.GET.get("at", "")
     if not text:
@@ -78,7 +74,7 @@ def _moment(request: HttpRequest) -> tuple[int, str]:
 
 
 def _state(head: Any, at_ms: int) -> dict[str, Any]:
-    """Return the current state if it had begun by that moment, else {}: earlier states are not stored."""
+    """Return the current state if it had begun by that moment. Earlier states are not stored."""
     is_known = head.state is not None and 0 < (head.state_since_ms or 0) <= at_ms
     word = state_word(head.state)
     return {"word": label_of(word), "number": head.state, "since_ms": head.state_since_ms} if is_known else {}
@@ -122,5 +118,5 @@ def _answer(
 
 
 def _query(at_ms: int) -> str:
-    """Return the query string of a moment, in UTC, so that it means the same in every user's time zone."""
+    """Use UTC, because the address must mean the same in every user's time zone."""
     return f"at={in_utc(at_ms)}"

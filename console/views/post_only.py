@@ -1,4 +1,4 @@
-"""The addresses to which pages send their forms. A browser that opens such an address gets the page with the form."""
+"""Addresses to which pages send their forms."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def post_only(
 ]:
     """Admit POST, and redirect GET to the page with the form.
 
-    `names` are the view's arguments that the page needs. A browser sends GET after a login that interrupted the form,
-    and after a change of the theme. If the form is answered with a page, the blocks of that page refresh with GET from
-    this address too: for them, the redirect keeps the query string.
+    `names` are the view's arguments that the page needs. A browser sends GET after a login that interrupted the
+    form. If a form is answered with a page, the blocks of the page refresh with GET from this address. The
+    redirect keeps their query string.
     """
 
     def decorate(

@@ -1,4 +1,4 @@
-"""One subscription: why it does not drain, its backlog, its consumers, and the next messages."""
+"""The page of one subscription."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NOTHING_TO_DRAIN = ("keeping up", "paused", "idle")
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription: eleven blocks, at most 16 queries. On a partitioned topic, show totals instead."""
+    """Show one subscription. On a partitioned topic, show totals."""
     head = queries.subscription_head(topic, name)
     if head is None:
         return partitioned_subscription(request, rights, topic, name)
@@ -102,21 +102,19 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
 
 
 class _Reading:
-    """The data of one request. Each part is read at most once."""
-
     def __init__(
         self,
         head: queries.SubscriptionHead,
         *,
         pending_shown: int,
         consumer_key: int,
-        what_if_consumers: int,  # 0: the page chooses
+        what_if_consumers: int,  # Zero lets the page choose
     ) -> None:
         self.head = head
         self.pending_shown = pending_shown
         self.consumer_key = consumer_key
         self.what_if_consumers = what_if_consumers
-        self._trouble = ""  # why offloaded messages cannot be read
+        self._trouble = ""  # Why offloaded messages cannot be read
 
     @cached_property
     def log(self) -> Log:
@@ -124,7 +122,6 @@ class _Reading:
 
     @cached_property
     def mark_delete(self) -> int:
-        """Return the mark-delete position as an index of the log."""
         return self.log.index_of(self.head.mark_delete_ledger, self.head.mark_delete_entry)
 
     @cached_property
@@ -137,7 +134,6 @@ class _Reading:
 
     @cached_property
     def backlog_messages(self) -> int:
-        """Return the exact backlog: messages ever appended minus those that the stored cursor has acked."""
         return self.log.total_messages - self.head.acked_messages
 
     @cached_property
@@ -147,14 +143,13 @@ class _Reading:
 
     @cached_property
     def known(self) -> dict[Place, EntryAt]:
-        """Return the readable entries among those at mark-delete, the read position and the first unacked place."""
         head = self.head
         places = [(head.mark_delete_ledger, head.mark_delete_entry), *self.next_places[:1]]
         if head.read_ledger is not None and head.read_entry is not None:
             places.append((head.read_ledger, head.read_entry))
         try:
             return entries_at(self.log, places)
-        except OffloadUnavailable as error:  # the page still opens, and says why the messages cannot be read
+        except OffloadUnavailable as error:  # The page still opens, and says why the messages cannot be read
             self._trouble = str(error)
             return {}
 
@@ -180,7 +175,7 @@ class _Reading:
         return {"head": self.head, "findings": self.findings}
 
     def badge(self) -> dict[str, Any]:
-        """Return the state that the broker judged. While it is still watching, an alarming finding takes its place."""
+        """While the broker is still watching, an alarming finding replaces the state."""
         judged = self.standing
         if self.is_watching and self.findings and self.findings[0].severity in _ALARMING:
             word, tone = severity_word(self.findings[0].severity)
@@ -189,7 +184,6 @@ class _Reading:
 
     @property
     def is_watching(self) -> bool:
-        """Whether the broker has not yet judged the state."""
         return self.head.state == SubscriptionState.WATCHING
 
     @cached_property
@@ -216,10 +210,6 @@ class _Reading:
         }
 
     def what_if(self) -> dict[str, Any]:
-        """Estimate the time to drain with other numbers of consumers.
-
-        Empty without a backlog, or if the subscription keeps up, is paused or is idle.
-        """
         head = self.head
         if not self.backlog_messages or self.standing.state in _NOTHING_TO_DRAIN:
             return {}
@@ -258,7 +248,7 @@ class _Reading:
             begin=log.begin,
             end=log.end,
             mark_delete=self.mark_delete,
-            # The position may be in a ledger that retention has trimmed.
+            # Retention may have trimmed the ledger of the read position.
             read=max(self.mark_delete + 1, log.index_of(*read_place)) if read_known else None,
             acked=self.acked.runs,
             in_flight=[
@@ -305,7 +295,6 @@ class _Reading:
         }
 
     def _pending_of_one(self) -> dict[str, Any]:
-        """Return the context of the first deliveries to the consumer that the address names."""
         rows = queries.pending(self.head.id, queries.PENDING_MOST + 1, consumer_key=self.consumer_key)
         return {
             "head": self.head,
@@ -319,7 +308,7 @@ class _Reading:
     def next_messages(self) -> dict[str, Any]:
         log, unacked = self.log, self.acked.ack_sets
         messages: list[PeekedMessage] = []
-        if self.known or not self._trouble:  # after a failed read, do not wait for the storage again
+        if self.known or not self._trouble:  # After a failed read, do not wait for the storage again
             try:
                 messages = peek(
                     log,
@@ -339,7 +328,6 @@ class _Reading:
         }
 
     def _holder(self, ledger_id: int, entry_id: int) -> queries.PendingRow | None:
-        """Return the delivery that has this entry in flight, or None."""
         for row in self.pending:
             if row.ledger_id == ledger_id and row.first_entry <= entry_id <= row.last_entry:
                 return row

@@ -1,4 +1,4 @@
-"""One topic: its numbers and history, and tabs such as its subscriptions, producers and ledgers."""
+"""The page of one topic."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TABS = (
     gettext_noop("policies"),
     gettext_noop("insights"),
 )
-_PARTITIONS = gettext_noop("partitions")  # instead of ledgers: a partitioned topic has none of its own
+_PARTITIONS = gettext_noop("partitions")  # A partitioned topic has no ledgers of its own
 _INSIGHT_HOURS = 48
 _HOUR_MS = 3_600_000
 
@@ -55,7 +55,7 @@ _HOUR_MS = 3_600_000
 @require_safe
 @viewer
 def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show one topic. `tab` in the query string picks the block below the history. At most 11 queries."""
+    """Show one topic. `tab` in the query string picks the block below the history."""
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -72,7 +72,7 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
         Source(
             name="numbers",
             template="console/parts/topic/numbers.html",
-            live=(*live, "acts"),  # no report says that the topic was deleted, but an act does
+            live=(*live, "acts"),  # No report says that the topic was deleted, but an act does
             context=lambda: {"head": head, "log": log},
         ),
         *history_sources(
@@ -139,7 +139,6 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
 
 
 def _quota(head: queries.TopicHead, rows: Sequence[queries.SubscriptionRow]) -> str:
-    """Return a sentence if a backlog is over the topic's quota in bytes or age, else "". At most three queries."""
     documents = topic_policies(head.name)
     if documents is None or not rows:
         return ""
@@ -155,7 +154,6 @@ def _quota(head: queries.TopicHead, rows: Sequence[queries.SubscriptionRow]) -> 
 
 
 def _older_than(age_ms: int, topic_id: int, rows: Sequence[queries.SubscriptionRow]) -> str | None:
-    """Return the subscription with the oldest unacked message if that message is older than `age_ms`, else None."""
     stored_ms = oldest_of_each_ms(topic_id, {row.name for row in rows})
     oldest = min(stored_ms, key=lambda name: stored_ms[name], default=None)
     if oldest is None or time.time_ns() // 1_000_000 - stored_ms[oldest] <= age_ms:
@@ -176,6 +174,6 @@ def _insights(topic_id: int) -> Mapping[str, Any]:
         "width": BARS_WIDTH,
         "height": BARS_HEIGHT,
         "latest": rows[0] if rows else None,
-        # The figures of subscriptions are known only when their hour is over, so the latest hour often lacks them.
+        # Figures of subscriptions appear when the hour is over, so the latest hour often lacks them.
         "active": next((row for row in rows if row.subscriptions), None),
     }

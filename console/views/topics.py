@@ -23,7 +23,7 @@ __all__ = ["changed_query", "headings", "topics"]
 @require_safe
 @viewer
 def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Filters, order and page are in the query string. At most nine queries."""
+    """List the topics."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)
@@ -85,7 +85,7 @@ def _asked(query: QueryDict) -> TopicsAsked:
 
 
 def changed_query(query: QueryDict, **changes: str) -> str:
-    """Return the query string with these values. An empty value removes its name."""
+    """Return the query string with these values. An empty value is removed."""
     changed = query.copy()
     for name, value in changes.items():
         if value:
@@ -98,9 +98,9 @@ def changed_query(query: QueryDict, **changes: str) -> str:
 def headings(
     query: QueryDict, orders: Collection[str], order: str, *, clear: Collection[str]
 ) -> dict[str, dict[str, object]]:
-    """Return the orders by name, each with the query string that selects it, and whether it is selected.
+    """Return the query string of each order, and whether the order is selected.
 
-    `clear` names the values that say where a page begins. They are removed: another order starts at its first page.
+    `clear` names the values that say where a page begins. Another order starts at its first page.
     """
     cleared = dict.fromkeys((*clear, "part"), "")
     return {

@@ -21,16 +21,16 @@ DELETING_SUBSCRIPTIONS: Final = frozenset(("delete_subscription", "unsubscribe",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActPlace:
-    """A page and the text of a link to it."""
+    """A link to a page."""
 
     name: str
     url: str
 
 
 def place_of(act: ActView) -> ActPlace:
-    """Return the page of the act's subject. For an act on a user, return the log of acts.
+    """Return the page of the act's subject.
 
-    If the act deleted the subject or has not created it, return the page one level up, such as a list.
+    If the subject does not exist, return the page one level up. For an act on a user, return the log of acts.
     """
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:

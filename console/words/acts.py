@@ -1,4 +1,4 @@
-"""Acts in words: their requests and states, and whether an operator must type a name to apply them."""
+"""Acts in words."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ KINDS = {
     "test_alert_rule": gettext_noop("Test alert rule"),
 }
 ENDINGS: Final = frozenset(("delete_subscription", "delete_topic", "terminate", "truncate"))
-"""Kinds that end something for good: an operator types its name even if no message is skipped."""
+"""Kinds that always need a typed name, because they end something for good."""
 OF_USERS: Final = frozenset(
     (
         "set_role",
@@ -104,7 +104,7 @@ OF_USERS: Final = frozenset(
         "renew_recovery_codes",
     )
 )
-"""Kinds that change a user, without a plan."""
+"""Kinds that change a user. They have no plan."""
 STATES = {
     "plan_requested": (gettext_noop("waiting for a plan"), "warn"),
     "planned": (gettext_noop("planned"), "calm"),
@@ -118,19 +118,19 @@ STATES = {
 }
 
 
-_LAST_LATIN: Final = "\u2e7f"  # beyond it is Chinese text, which ends a sentence with 。
+_LAST_LATIN: Final = "\u2e7f"  # Higher characters are Chinese
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
-# A number of things in the broker's words, for example in "12408 messages". Ids and names do not match.
+# A count in the broker's words, such as the number in "12408 messages". Ids and names do not match.
 _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
 )
 
-# A first word such as persistent://public/default/orders, shop/eu, orders-billing-DLQ or retention_ms.
+# A first word that is a name, such as shop/eu, orders-billing-DLQ or retention_ms.
 _NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*(?:[^\s\-a-z,.;:!?)\"'’]|:\S|-[^\sa-z])")
 
 
 def title(kind: str) -> str:
-    """Return an act's kind as a heading, in the language of the reader."""
+    """Return the heading for an act's kind, in the reader's language."""
     return _(KINDS.get(kind, kind.capitalize()))
 
 
@@ -141,7 +141,7 @@ def state_word(state: str) -> tuple[str, str]:
 
 
 def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
-    """Return the request as a phrase: "rewind by 15 min", "clear the backlog on partitions 0,2"."""
+    """Return the request as a phrase, such as "rewind by 15 min"."""
     phrase = _asked(kind, parameters, undo_of)
     chosen = parameters.get("partitions")
     if not isinstance(chosen, str):
@@ -269,10 +269,6 @@ def _expire(parameters: Mapping[str, Any]) -> str:
 
 
 def _page_id(text: object) -> str:
-    """Return a message id of an act as pages write it: `ledger:entry`, and in a batch `ledger:entry:index`.
-
-    An id that names a partition stays as it is, and so does any other text.
-    """
     try:
         found = MessageId.parse(str(text))
     except InvalidMessageId:
@@ -289,9 +285,9 @@ def _moment(time_ms: int) -> str:
 
 
 def sentence(text: str, names: Iterable[str]) -> str:
-    """Give words a capital letter and a full stop, and write their counts as `count` does.
+    """Give words a capital letter and a full stop, and write their counts with narrow spaces.
 
-    A name at the beginning keeps its case: one of `names`, the local part of one, or anything that is not a plain word.
+    A name at the beginning keeps its case. `names` adds names that look like plain words.
     """
     text = _COUNTED.sub(lambda found: count(int(found[0])), text.strip())
     known = {known for name in names for known in (name, name.rpartition("/")[2]) if known}
@@ -301,17 +297,17 @@ def sentence(text: str, names: Iterable[str]) -> str:
     begin = text[:1] if begins_with_name else text[:1].upper()
     if text.endswith((".", "!", "?", "。")):
         return begin + text[1:]
-    own = _QUOTED.sub("", text)  # a name in quotation marks may be in any language
+    own = _QUOTED.sub("", text)  # A name in quotation marks may be in any language
     return begin + text[1:] + ("。" if own.rstrip()[-1:] > _LAST_LATIN else ".")
 
 
 def must_type_name(
     kind: str, plan: Mapping[str, Any] | None, allowed_drift_messages: int | None = None
 ) -> bool:
-    """Return whether an operator must type a name: the act ends something, loses messages or repeats many.
+    """Return whether an operator must type a name to apply the act.
 
-    The act may deliver `allowed_drift_messages` more messages again than planned: these count as repeated too. None:
-    the number in the plan.
+    The act may repeat `allowed_drift_messages` more messages than planned. Without this argument, the number in
+    the plan counts.
     """
     if plan is None:
         return False
@@ -330,7 +326,7 @@ def loses_messages(plan: Mapping[str, Any]) -> bool:
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return the act's effect on messages acked between preview and act, or "" if it had none."""
+    """Return the act's effect on messages acked since the preview, or an empty text."""
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0
@@ -352,7 +348,6 @@ def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def _length(length_ms: int) -> str:
-    """Return a length of time in the largest unit that divides it."""
     for unit_ms, word in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
         if length_ms >= unit_ms and length_ms % unit_ms == 0:
             return f"{count(length_ms // unit_ms)}\u202f{word}"

@@ -1,7 +1,4 @@
-"""The fixed texts of the broker and the pipeline that pages show, for translators.
-
-The broker writes English only. Pages translate these texts where they show them.
-"""
+"""The fixed texts of broker and pipeline, for translators. The broker itself writes English only."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ __all__ = ["texts_of_the_broker"]
 
 
 def texts_of_the_broker() -> Iterator[str]:
-    """Yield each text as it is in the source."""
+    """Yield each English text."""
     yield from policy_texts()
     yield from TEXTS
     for job in JOBS.values():

@@ -1,4 +1,4 @@
-"""Flags of connected clients: each names a problem by a word and explains it in a sentence."""
+"""Flags that name problems of connected clients."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["Flag", "flag_named"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """A flag as pages show it."""
+    """A word for a problem, and a sentence that explains it."""
 
     word: str
-    tone: str  # warn or bad
+    tone: str
     sentence: str
 
     @property
     def mark(self) -> str:
-        """Return the sign before the word. Without it, only a colour would show the tone."""
+        """The sign before the word. Without the sign, only a colour would show the tone."""
         return "✕" if self.tone == "bad" else "▲"
 
 
@@ -77,6 +77,6 @@ _FLAGS: Final[Mapping[str, Flag]] = {
 
 
 def flag_named(name: str) -> Flag:
-    """Return a flag in the language of the reader."""
+    """Return a flag in the reader's language."""
     flag = _FLAGS[name]
     return replace(flag, word=_(flag.word), sentence=_(flag.sentence))

@@ -1,4 +1,4 @@
-"""The sentences with which pages refuse a password, or a code of the second factor."""
+"""The sentences that refuse a password, or a code of the second factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The message browser in words: where it starts, how much it looked at, and why it stopped."""
+"""The message browser in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STARTS = {
     "next": gettext_noop("next for the subscription"),
     "holes": gettext_noop("holes of the subscription"),
 }
-# The operators with names. The others are signs, like "<".
+# Operators that are words, not signs.
 OPERATOR_WORDS = {
     "contains": gettext_noop("contains"),
     "exists": gettext_noop("exists"),
@@ -67,7 +67,7 @@ def looked_at(
     unjudged: Mapping[str, int],
     gone: int,
 ) -> str:
-    """Return sentences that say how much the search looked at, how much matches, and how much it could not read."""
+    """Say how much the search looked at, how much matches, and how much was unreadable."""
     look = (
         _("By key hash: looked at {number} of {entries}")
         if is_narrowed
@@ -105,7 +105,7 @@ def stopped(reason: str, *, rows: int, opened: int, read_bytes: int) -> str:
 
 
 def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_continued: bool) -> str:
-    """Return a sentence for an empty list: nothing is there, or the search stopped before it had seen everything."""
+    """Return a sentence for an empty list."""
     if reason != "end":
         return _("No match so far: the search stopped before it had seen everything.")
     if gone:
@@ -119,7 +119,7 @@ def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_c
 
 
 def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -> str:
-    """Say how many messages have come since the page's first request, and how many entries the page skipped."""
+    """Say how many messages have arrived, and how many entries the page skipped."""
     if is_first:
         return (
             _("The matches among the newest entries are below.")
@@ -146,7 +146,7 @@ def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -
 
 
 def filter_words(given: Mapping[str, Any]) -> list[str]:
-    """Return the filters among the values of a form, each as a few words."""
+    """Return the filters of a form, each in a few words."""
     path, value = given.get("path"), given.get("value")
     operator = given.get("op") or "="
     word = _(OPERATOR_WORDS[operator]) if operator in OPERATOR_WORDS else operator

@@ -1,4 +1,4 @@
-"""Counted things, such as 3 consumers, 1 consumer, – consumers."""
+"""Counted things, such as 3 consumers."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ _NOUNS: Final[Mapping[str, Callable[[int], str]]] = {
 
 
 def counted(number: int | None, noun: str) -> str:
-    """Write a number of things in the language of the reader. None: the number is unknown."""
+    """Write a number of things in the reader's language. None is an unknown number."""
     return _NOUNS[noun](0 if number is None else number).format(number=count(number))

@@ -30,15 +30,15 @@ __all__ = [
 ]
 
 UNKNOWN = "–"
-_GAP = "\u202f"  # narrow space that does not break
+_GAP = "\u202f"  # Narrow space that does not break
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
-# The years 1 to 9999 of `datetime` without the first and last day, so that every zone can write the time.
+# The range of `datetime`, without its first and last day. A zone may shift the time by hours.
 _FIRST_MS = -62_135_596_800_000 + 86_400_000
 _LAST_MS = 253_402_300_799_000 - 86_400_000
 
 
 def count(number: int | None) -> str:
-    """Write a number with narrow spaces: 12 408."""
+    """Write a number with narrow spaces, such as 12 408."""
     return UNKNOWN if number is None else f"{number:,}".replace(",", _GAP)
 
 
@@ -54,7 +54,7 @@ def size(size_bytes: int | None) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """Write a rate: 1 240/s, 12.5/s, 0/s."""
+    """Write a rate, such as 12.5/s."""
     if per_second is None:
         return UNKNOWN
     if per_second >= 99.5:
@@ -63,7 +63,7 @@ def rate(per_second: float | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """Write a length of time in one or two units: 40 s, 6 min, 2 h 10 min, 3 d."""
+    """Write a length of time in one or two units, such as 2 h 10 min."""
     if seconds < 0.95:
         return f"{max(seconds, 0):.1f}{_GAP}s"
     if seconds < 99.5:
@@ -78,7 +78,7 @@ def span(seconds: float) -> str:
 
 
 def latency(latency_ms: int | None) -> str:
-    """Write a latency: 12 ms, 1.5 s, 40 s, 6 min."""
+    """Write a latency, such as 12 ms or 1.5 s."""
     if latency_ms is None:
         return UNKNOWN
     if latency_ms < 1000:
@@ -87,7 +87,7 @@ def latency(latency_ms: int | None) -> str:
 
 
 def ago(then_ms: int, now_ms: int) -> str:
-    """Write how long ago a time was, or how far in the future it is."""
+    """Write how long ago a time was, or how far ahead it is."""
     if then_ms > now_ms + 999:
         return _("in {span}").format(span=span((then_ms - now_ms) / 1000))
     if now_ms - then_ms < 950:
@@ -96,7 +96,7 @@ def ago(then_ms: int, now_ms: int) -> str:
 
 
 def is_time(then_ms: int) -> bool:
-    """Return whether a number of milliseconds since 1970 is in the years 1 to 9999. Clients may send any number."""
+    """Return whether every zone can write this time. Clients may send any number."""
     return _FIRST_MS <= then_ms <= _LAST_MS
 
 
@@ -122,17 +122,17 @@ def _in_zone(text: StrOrPromise) -> str:
 
 
 in_zone = lazy(_in_zone, str)
-"""Add the name of the user's zone to a help text, each time the text is shown."""
+"""Add the name of the user's time zone to a help text, each time the text is shown."""
 
 
 def in_utc(time_ms: int) -> str:
-    """Write a time for programs and addresses: 2026-03-01T14:30:00.000Z."""
+    """Write a time for programs and addresses, such as 2026-03-01T14:30:00.000Z."""
     then = datetime.fromtimestamp(time_ms / 1000, UTC)
     return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_text(time_ms: int) -> str:
-    """Write a time in the user's zone for `read_time_ms`, with its offset if the zone's clock shows the time twice."""
+    """Write a time in the user's zone, with its offset if the zone's clock shows the time twice."""
     then = datetime.fromtimestamp(time_ms / 1000, timezone.get_current_timezone())
     if _is_unclear(then):
         return then.isoformat(" ", "milliseconds")
@@ -140,10 +140,10 @@ def time_text(time_ms: int) -> str:
 
 
 def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
-    """Read a time as ISO 8601 into milliseconds since 1970. Without an offset it is in `zone`, by default the user's.
+    """Read an ISO 8601 time into milliseconds since 1970.
 
-    Raises ValueError if the text is not such a time, if the zone's clock shows it twice or never, or if it is outside
-    the years that `is_time` accepts.
+    Without an offset, the time is in `zone`, by default the user's zone. Raises ValueError if the text is not
+    such a time, or if the zone's clock shows the time twice or never.
     """
     zone = zone or timezone.get_current_timezone()
     name = timezone.get_current_timezone_name() if zone is timezone.get_current_timezone() else str(zone)
@@ -167,5 +167,5 @@ def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
 
 
 def _is_unclear(then: datetime) -> bool:
-    """Return whether the clock of the time's zone shows it twice or never."""
+    """Return whether the zone's clock shows the time twice or never."""
     return then.replace(fold=0).utcoffset() != then.replace(fold=1).utcoffset()

@@ -1,4 +1,4 @@
-"""The tones in which pages show the states of the pipeline's runs."""
+"""The tones in which pages show the states of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies in words: headings for groups, where a value comes from, and numbers with spaces."""
+"""Policies in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["grouped", "origin", "spaced"]
 
 _LONG_NUMBER: Final = re.compile(r"[0-9]{4,}")
 
-# The first policy of each group, with the group's heading. A group ends where the next one begins.
+# Headings by the first policy of their group. A group ends where the next group begins.
 _GROUPS: Final = {
     "retention_ms": gettext_noop("How long messages stay"),
     "delayed_delivery": gettext_noop("Delivery"),
@@ -28,7 +28,7 @@ _GROUPS: Final = {
 
 
 def grouped(policies: Iterable[PolicyInForce]) -> Iterator[tuple[str, list[PolicyInForce]]]:
-    """Yield each heading, in the language of the reader, with its policies."""
+    """Yield each group's heading, in the reader's language, with its policies."""
     group = ""
 
     def heading(each: PolicyInForce) -> str:
@@ -50,5 +50,5 @@ def origin(policy: PolicyInForce) -> str:
 
 
 def spaced(words: str) -> str:
-    """Write a value's numbers with narrow spaces, such as 50 000. Policies may be typed in this form too."""
+    """Write a value's numbers with narrow spaces, such as 50 000."""
     return _LONG_NUMBER.sub(lambda found: count(int(found[0])), words)

@@ -1,4 +1,4 @@
-"""The changes that an act makes, as rows for the tables on its page: in total, and on each partition."""
+"""The changes of an act, as rows for the tables on its page."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ _CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "disconnect": ("consumers_closed",),
     "unload": ("consumers_closed",),
 }
-"""The counts in receipts and tables, by kind of act. Pages describe acts of other kinds in words."""
+"""The counts that tables show, by kind of act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptRow:
-    """One count: planned, and done."""
+    """One count, as planned and as done."""
 
     label: str
-    planned: int | None  # None: the plan does not have this count
+    planned: int | None  # None if the plan lacks this count
     done: int
     under_label: str = ""
     under_planned: str = ""
@@ -59,34 +59,34 @@ class ReceiptRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """One partition: its plan, or its result beside the plan."""
+    """One partition, with its plan or its result."""
 
     partition: int
     topic: str
     shown: Mapping[str, Any]
-    planned: Mapping[str, Any] | None  # None: `shown` is the plan
-    why_not: str  # why nothing is planned here, or why the act failed here
+    planned: Mapping[str, Any] | None  # None if `shown` is the plan
+    why_not: str  # Why nothing is planned, or why the act failed
     in_flight_messages: int | None
-    backlog_before: int | None  # only if `shown` is the plan
+    backlog_before: int | None  # None if `shown` is a result
     backlog_after: int | None
-    before: str | None  # mark-delete position, as is `after`
+    before: str | None  # Mark-delete position
     after: str | None
 
 
 def next_message(target: Mapping[str, Any]) -> str:
-    """Return the first message that a planned move leaves unacked, in a batch with its index. Empty if none is stored.
+    """Return the first message that a planned move leaves unacked, or an empty text.
 
-    `target` is that of a plan for one topic.
+    `target` comes from a plan for one topic.
     """
     inside = target.get("inside")
-    left = int(inside["remaining"], 16) if inside else 0  # bit 0 is the first message of the batch
+    left = int(inside["remaining"], 16) if inside else 0  # Bit 0 is the first message of the batch
     if inside is None or not left or not target["next"]:
         return target["next"] or ""
     return f"{inside['position']}:{(left & -left).bit_length() - 1}"
 
 
 def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[ReceiptRow]:
-    """Return the counts that acts of this kind change, and those of messages acked or published since the preview."""
+    """Return the counts of an act, and those of messages acked or published since the preview."""
     rows = [
         ReceiptRow(
             label=_(_LABELS[name]),
@@ -112,7 +112,6 @@ def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) 
 
 
 def _allowance(name: str, plan: Mapping[str, Any]) -> str:
-    """Return in words how many more than planned were allowed, or "" if none were."""
     allowed, cause = plan.get("allowed_drift_messages"), (plan.get("drift") or _NONE).get("cause")
     if not allowed or cause != {"replayed_messages": "acked", "skipped_messages": "published"}.get(name):
         return ""
@@ -121,10 +120,10 @@ def _allowance(name: str, plan: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTable:
-    """The partitions of an act, and the columns that acts of its kind have."""
+    """The partitions of an act, and the columns of its table."""
 
     rows: list[PartitionRow]
-    changes: tuple[str, ...]  # names of the counts
+    changes: tuple[str, ...]  # Names of the counts
     moves_cursors: bool
 
     @property
@@ -134,16 +133,16 @@ class PartitionTable:
 
     @property
     def adds_detail(self) -> bool:
-        """Whether the table tells more than the sentences of the plan or the result already do."""
+        """Whether the table says more than the page's sentences."""
         return bool(self.changes) or any(row.why_not for row in self.rows)
 
 
 def partition_table(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any] | None) -> PartitionTable:
-    """Return the partitions of a plan, or of a result together with its plan."""
+    """Return the partitions of a plan, or of a result with its plan."""
     moves_cursors = "current" in plan
     return PartitionTable(
         rows=_rows(plan, result),
-        # A kind that moves cursors closes consumers on every partition or on none, so this is not a column.
+        # A move closes the consumers of all partitions or of none, so a column would say nothing.
         changes=tuple(
             name for name in _CHANGES.get(kind, ()) if not moves_cursors or name != "consumers_closed"
         ),

@@ -1,4 +1,4 @@
-"""English strings that a page can translate for its reader."""
+"""English strings that a page can translate."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ __all__ = ["Said", "said", "said_many", "spoken"]
 
 
 class Said(str):
-    """An English string that remembers its message and values, so that `spoken` can translate it.
-
-    For texts that `/api/v1` needs in English, such as those of the diagnosis.
-    """
+    """An English string that `spoken` can translate."""
 
     __slots__ = ("many", "message", "number", "values")
 
-    message: str  # with `{name}` for each value
-    many: str | None  # the message for several things; None if the text counts nothing
-    number: int  # how many things the text counts
-    values: Mapping[str, object]  # a value may be Said too
+    message: str  # Contains `{name}` for each value
+    many: str | None  # Plural message, or None if the text counts nothing
+    number: int  # Number of things that the text counts
+    values: Mapping[str, object]  # A value may be Said too
 
 
 def said(message: str, /, **values: object) -> Said:
@@ -29,12 +26,12 @@ def said(message: str, /, **values: object) -> Said:
 
 
 def said_many(one: str, many: str, /, n: int, **values: object) -> Said:
-    """Return the message for one thing if `n` is 1, else the one for many. Both may contain `{n}`."""
+    """Return `one` if `n` is 1, else `many`. The messages may contain `{n}`."""
     return _said(one if n == 1 else many, one, many, n, {"n": n, **values})
 
 
 def spoken(text: str) -> str:
-    """Return a string in the language of the reader. A plain string, such as a name, does not change."""
+    """Return a string in the reader's language. A plain string does not change."""
     if not isinstance(text, Said):
         return text
     translated = (

@@ -1,4 +1,4 @@
-"""The same act as a `vela` command and as an HTTP request, to copy."""
+"""An act as a `vela` command and as an HTTP request."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["SameAct", "same_act"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameAct:
-    """Two ways to plan the act again. The command asks before it applies the plan; the request only plans."""
+    """Two ways to plan the act again."""
 
     command: str
     request: str
-    needs_message: bool  # the act log does not keep the message, so the user must add it
-    needs_value: bool  # the message has a value, so the user must fill in `value`
+    needs_message: bool  # The act log does not keep the message
+    needs_value: bool  # The user must fill in `value`
 
 
 def same_act(act: ActView, api_url: str) -> SameAct | None:
-    """Return the command and the HTTP request that plan this act. None for a kind that nobody can plan.
+    """Return the ways to plan this act, or None if nobody can plan its kind.
 
     `api_url` is the whole address of `/api/v1`.
     """
@@ -60,7 +60,7 @@ def same_act(act: ActView, api_url: str) -> SameAct | None:
 
 
 def _argument(value: Any) -> str:
-    """Return a value as `vela acts plan` reads it. Text that the command would read as JSON is quoted."""
+    """Quote text that `vela acts plan` would read as JSON."""
     if not isinstance(value, str):
         return json.dumps(value)
     try:

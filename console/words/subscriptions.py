@@ -1,7 +1,4 @@
-"""Stored states of subscriptions in words: name, tone and sentence of one state, and a verdict on all subscriptions.
-
-The broker judges the state. This module only describes it.
-"""
+"""Stored states of subscriptions in words."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ StateWord: TypeAlias = Literal[
 Tone: TypeAlias = Literal["good", "calm", "warn", "bad"]
 
 STATE_WORDS: Final[tuple[StateWord, ...]] = get_args(StateWord)[:-1]
-"""All states that the broker reports, the worst first. `unknown` is left out: it means that none was reported."""
+"""States that the broker reports. The worst comes first. `unknown` means that no state was reported."""
 
 _WORDS: Final[Mapping[int, StateWord]] = {
     state.value: word for state, word in zip(SubscriptionState, STATE_WORDS, strict=True)
@@ -75,7 +72,7 @@ _SENTENCES: Final[Mapping[StateWord, str]] = {
     "idle": gettext_noop("Nothing waits, and hardly anything arrives."),
     "unknown": gettext_noop("The broker has not reported yet."),
 }
-# The states that need an operator's attention, the worst first.
+# States that need an operator's attention. The worst comes first.
 _NEEDING_ATTENTION: Final[tuple[tuple[SubscriptionState, StrOrPromise], ...]] = (
     (
         SubscriptionState.STUCK,
@@ -102,13 +99,13 @@ _NEEDING_ATTENTION: Final[tuple[tuple[SubscriptionState, StrOrPromise], ...]] = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A subscription's state. `tone` picks the colour and icon."""
+    """A subscription's state, and the tone for its colour and icon."""
 
     state: StateWord
     tone: Tone
     sentence: str
-    since_ms: int | None  # None = unknown
-    drain_s: int | None  # while it is draining: seconds until nothing waits, as of the broker's last report
+    since_ms: int | None
+    drain_s: int | None  # Seconds until nothing waits, only while draining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,17 +117,17 @@ class Verdict:
 
 
 def state_word(state: int | None) -> StateWord:
-    """Return the word for a stored state; None = no broker has reported one."""
+    """Return the word for a stored state. None means that no broker has reported a state."""
     return "unknown" if state is None else _WORDS[state]
 
 
 def label_of(word: StateWord) -> str:
-    """Return a state's word in the language of the reader."""
+    """Return a state's word in the reader's language."""
     return _(_LABELS[word])
 
 
 def state_numbered(word: str) -> int:
-    """Return the number under which a state is stored, or 0 for a word that is not a state."""
+    """Return the number under which a state is stored, or 0 for an unknown word."""
     return next((number for number, known in _WORDS.items() if known == word), 0)
 
 
@@ -148,7 +145,7 @@ def standing(
     consumers: int | None,
     unacked_messages: int | None,
 ) -> Standing:
-    """Describe a stored state. The counts only choose its sentence; None = unknown."""
+    """Describe a stored state. The counts only choose the sentence."""
     word = state_word(state)
     sentence = _SENTENCES[word]
     if consumers == 0 and (word == "stuck" or (word == "keeping up" and backlog_messages)):
@@ -168,14 +165,14 @@ def standing(
 
 
 def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
-    """Return sentences about the subscriptions that need attention, or say that none is known to be stuck.
+    """Return sentences about the subscriptions that need attention.
 
-    `counts` has for each state the number of subscriptions, and that number as text.
+    `counts` maps a state to the number of its subscriptions, and to the same number as text.
     """
     bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
     if not bad:
         watched, number = counts.get(SubscriptionState.WATCHING, (0, ""))
-        if watched:  # for example in the first half minute after a restart
+        if watched:  # True in the first half minute after a restart
             words = _("No subscription is known to be stuck: the broker has not judged {number} of them yet.")
             return Verdict(text=words.format(number=number), tone="calm")
         return Verdict(text=_("No subscription is stuck."), tone="good")

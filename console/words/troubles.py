@@ -1,4 +1,4 @@
-"""Problems of the processes behind a page, found from their signs of life, and the words for them."""
+"""Problems of the processes behind a page, found from signs of life."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
     "troubles_of",
 ]
 
-SILENT_AFTER_MS: Final = 5000  # the broker writes its heartbeat every second
-TICKS_MISSED: Final = 5  # before beat or its worker counts as silent
+SILENT_AFTER_MS: Final = 5000  # The broker writes its heartbeat every second
+TICKS_MISSED: Final = 5
 
 
 class Trouble(StrEnum):
-    """A problem. The page's own script can detect the first two."""
+    """A problem that pages report. The script of a page detects CONSOLE and DATABASE."""
 
     CONSOLE = "console"
     DATABASE = "database"
@@ -43,29 +43,30 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """The time of each part's last sign of life, and the time now, all by the database's clock. None = never."""
+    """Last signs of life and the current time, by the database's clock. None means never."""
 
     now_ms: int
-    host: str | None  # of the broker, as are the next three
+    host: str | None  # This and the next three fields describe the broker
     pid: int | None
     seen_ms: int | None
-    stopped_ms: int | None  # None: the broker runs, was not stopped cleanly, or never ran
+    stopped_ms: int | None  # Set only after a clean stop
     beat_ms: int | None
     worker_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TroubleWords:
-    """A trouble's title, its meaning for an operator, and its effects on the page.
+    """The title, the meaning and the effects of a trouble.
 
-    `unsure` means that states are unknown and reported numbers are old, and `unread` that every number is old.
+    The effect `unsure` means that states are unknown and reported numbers are old. The effect `unread` means that
+    every number is old.
     """
 
     title: str
     meaning: str
     effects: tuple[str, ...] = ()
-    when: str = gettext_noop("since")  # the word before the time
-    runbook: str = ""  # the page that says what to do
+    when: str = gettext_noop("since")  # The word before the time
+    runbook: str = ""
 
 
 WITHOUT_CELERY: Final = gettext_noop(
@@ -124,10 +125,9 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
 
 
 def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
-    """Return each trouble of broker, beat and worker, with the time of the last sign of life or of the broker's stop.
+    """Return each trouble with the time of the last sign of life or of the broker's stop.
 
-    Beat and worker count as silent after five missed ticks, but not before 5 s. The worker's silence is not counted
-    while beat is silent, because beat then sends it nothing.
+    The worker is not judged while beat is silent, because beat then sends the worker nothing.
     """
     found: dict[Trouble, int | None] = {}
     if signs.seen_ms is None:
@@ -146,16 +146,16 @@ def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartHealth:
-    """One of Vela's processes in a word, for a line on the overview. The page translates the English texts."""
+    """The health of one process in a word."""
 
     part: str
     word: str
     tone: Tone
-    runbook: str = ""  # the page that says what to do
+    runbook: str = ""
 
 
 def health_of(troubles: Collection[Trouble]) -> list[PartHealth]:
-    """Return the health of broker, beat and tick worker. While beat is silent, the worker's is unknown."""
+    """Return the health of broker, beat and tick worker."""
     health = []
     for part, well, words in _HEALTH:
         trouble = next((each for each in words if each in troubles), None)
@@ -192,5 +192,5 @@ _HEALTH: Final[tuple[tuple[str, str, _Words], ...]] = (
 
 
 def effects_of(troubles: Iterable[Trouble]) -> list[str]:
-    """Return the effects on the page, which are classes of its body."""
+    """Return the effects on the page, as classes of its body."""
     return sorted({effect for trouble in troubles for effect in WORDS[trouble].effects})

@@ -1,4 +1,4 @@
-"""One dead-letter topic: who reads it, the waiting letters grouped by reason, and what to do about them."""
+"""The page of one dead-letter topic."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from console.words.messages import looked_at, stopped
 
 __all__ = ["dead_letter_topic"]
 
-_SEARCH_EVERY_S = 30  # not more often: a search may take nearly a second
-_MOST_TEXT = 300  # characters of a name in the address
+_SEARCH_EVERY_S = 30  # A search may take nearly a second
+_MOST_TEXT = 300  # Characters
 
 
 @require_safe
 @viewer
 def dead_letter_topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show one dead-letter topic. `sub` chooses the subscription, `by` the property to group by.
+    """Show one dead-letter topic.
 
-    The search is bounded, and so is the number of queries.
+    In the query string, `sub` chooses the subscription, and `by` the property that groups the letters.
     """
     head = topic_head(topic)
     if head is None:
@@ -75,8 +75,6 @@ def dead_letter_topic(request: HttpRequest, rights: Rights, topic: str) -> HttpR
 
 
 class _Reading:
-    """The data of one request. Each part is read at most once."""
-
     def __init__(self, head: TopicHead, rights: Rights, *, wanted: str, by: str) -> None:
         self.head = head
         self.rights = rights
@@ -85,7 +83,6 @@ class _Reading:
 
     @cached_property
     def subscriptions(self) -> list[SubscriptionSums]:
-        """The first subscriptions by name, and the wanted one."""
         ends = ends_of(self.head.id)
         rows = subscription_sums(self.head.id, ends, after="", limit=ROWS)
         if self.wanted and len(rows) == ROWS and all(row.name != self.wanted for row in rows):
@@ -95,7 +92,6 @@ class _Reading:
 
     @cached_property
     def chosen(self) -> str:
-        """Return the subscription to show: the wanted one, else the one with the most letters; "" if there is none."""
         if any(row.name == self.wanted for row in self.subscriptions):
             return self.wanted
         worst = max(self.subscriptions, key=lambda row: row.backlog_messages or 0, default=None)

@@ -24,7 +24,7 @@ __all__ = ["login_code"]
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "HEAD", "POST"])
 def login_code(request: HttpRequest) -> HttpResponse:
-    """Ask for the code, or check it and log in. 422 if it is wrong, 429 after too many wrong ones."""
+    """Ask for the code, or check the code and log in."""
     user = half_login.half_logged_in(request)
     if user is None:
         return redirect("console:login")

@@ -1,4 +1,4 @@
-"""Login at the login server of VELA_OIDC_ISSUER. Without that setting, both views answer 404."""
+"""Login at the server that VELA_OIDC_ISSUER names. Without this setting, the views answer 404."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 @never_cache
 @require_GET
 def begin_oidc(request: HttpRequest) -> HttpResponse:
-    """Send the browser to the login server. 503 if the server does not answer."""
+    """Send the browser to the login server."""
     settings = _settings()
     wanted = request.GET.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
@@ -49,7 +49,7 @@ def begin_oidc(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def end_oidc(request: HttpRequest) -> HttpResponse:
-    """Log in a user who comes back from the login server. 403 if the login is refused, 503 if the server is away."""
+    """Log in a user who comes back from the login server."""
     settings = _settings()
     try:
         arrival = come_back(request, settings, back=_back(request))

@@ -18,17 +18,13 @@ __all__ = ["Login"]
 
 
 class Login(LoginView):
-    """Ask for name and password, then for the second factor of users who have one.
-
-    Users who lack a required second factor are sent to set it up. A user who is already logged in is redirected.
-    """
+    """Ask for name and password, then for the second factor of users who have one."""
 
     template_name = "console/pages/login.html"
     redirect_authenticated_user = True
     next_page = "console:home"
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        """Log in, or ask for the second factor. Django has checked the password."""
         user = form.get_user()
         following = after_password(user)
         if following is AfterPassword.LOGIN:
@@ -39,10 +35,7 @@ class Login(LoginView):
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Return Django's context, the frame's and the ways to log in.
-
-        With VELA_LOCAL_LOGIN=0 the form is at `/login?password` only, for superusers.
-        """
+        """With VELA_LOCAL_LOGIN=0, show the form only at `/login?password`, for superusers."""
         settings = broker_settings()
         login_server = settings.oidc_name if settings.oidc_issuer else ""
         return {

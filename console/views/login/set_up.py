@@ -1,4 +1,4 @@
-"""The page of a login on which users who lack a required second factor set one up."""
+"""The login page that sets up a required second factor."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["login_second_factor"]
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "HEAD", "POST"])
 def login_second_factor(request: HttpRequest) -> HttpResponse:
-    """Show the QR code, or check the first code, log in and show the recovery codes.
+    """Show the QR code, or check the first code and log in.
 
-    422 if the code is wrong. Raises PermissionDenied for a code sent to a read-only console.
+    Raises PermissionDenied for a code that is sent to a read-only console.
     """
     if request.method == "POST" and broker_settings().console_read_only:
         raise PermissionDenied(_(READ_ONLY))

@@ -1,4 +1,4 @@
-"""Read the topic and the search from the address of a page about messages."""
+"""Read the topic and the search from a page's address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HIDDEN: Final = gettext_lazy("You need the reader role to search in keys, prope
 
 
 def head_of(topic: str) -> TopicHead:
-    """Return the topic. Raises Http404 if there is none of this name."""
+    """Return the topic. Raises Http404 if the topic does not exist."""
     head = topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -28,9 +28,9 @@ def head_of(topic: str) -> TopicHead:
 
 
 def asked_by(form: FilterForm, rights: Rights) -> Asked | None:
-    """Return the search, or None if the form has errors. Add an error if the user may not search in this way.
+    """Return the search, or None if the form has errors.
 
-    Chosen columns show keys, properties and payloads, so they are ignored for a user who may not see those.
+    If the user may not see payloads, any filter is an error, and chosen columns are ignored.
     """
     if not form.is_valid():
         return None

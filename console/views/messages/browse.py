@@ -21,16 +21,13 @@ from console.words.messages import looked_at, nothing_found, stopped
 
 __all__ = ["messages"]
 
-_MOST_SUGGESTED = 20  # properties
+_MOST_SUGGESTED = 20  # Properties
 
 
 @require_safe
 @viewer
 def messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the messages that match. 400 if the query string is wrong.
-
-    The search is bounded, and so is the number of queries.
-    """
+    """Show the messages that match the query string."""
     head = head_of(topic)
     views = views_of(request, rights)
     if views is not None and views.goes_to:
@@ -69,7 +66,6 @@ def _found(form: BrowseForm, head: TopicHead, rights: Rights) -> FoundPage | Non
 
 
 def _suggested(found: FoundPage) -> list[str]:
-    """Return the columns to offer: the key, and properties and JSON paths of messages on the page."""
     properties = {name: None for row in found.rows for name, _value in row.message.properties}
     return ["key", *(f"property:{name}" for name in list(properties)[:_MOST_SUGGESTED]), *found.paths]
 
@@ -106,7 +102,6 @@ def _words(query: QueryDict, form: BrowseForm, found: FoundPage | None) -> dict[
 
 
 def _changed(query: QueryDict, *, after: str) -> str:
-    """Return the query string of another page of the same search."""
     changed = query.copy()
     for name in ("after", "part"):
         changed.pop(name, None)

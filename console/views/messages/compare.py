@@ -1,4 +1,4 @@
-"""Two messages of a topic side by side: metadata, properties and bodies, with their differences marked."""
+"""Compare two messages of a topic side by side."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ __all__ = ["compare_messages"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Side:
-    """One of the two messages, with its topic or partition."""
-
     head: TopicHead
     found: FoundMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """One fact about both messages. If a message lacks it, its value is None; a time may also be 0."""
+    """A fact about two messages. A message that lacks the fact has None, or a time of 0."""
 
     name: str
     left: int | str | None
@@ -50,9 +48,9 @@ class _Fact:
 @require_safe
 @viewer
 def compare_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Compare the messages `a` and `b`. If `pick` names two, redirect: the one with the lower position becomes `a`.
+    """Compare the messages at the positions `a` and `b` of the query string.
 
-    400 if `a` or `b` is not the position of a message. At most nine queries, or 17 on a partitioned topic.
+    If `pick` names two messages, redirect to their comparison in the order of their positions.
     """
     head = head_of(topic)
     given = {name: request.GET.get(name, "").strip() for name in ("a", "b")}
@@ -88,10 +86,6 @@ def _order(text: str) -> tuple[int, ...]:
 
 
 def _side(head: TopicHead, name: str, text: str, errors: dict[str, str]) -> _Side | None:
-    """Return the message at position `text`. None if `text` is empty.
-
-    If it is not the position of a message, add an error to `errors` and return None.
-    """
     if not text:
         return None
     try:
@@ -105,7 +99,6 @@ def _side(head: TopicHead, name: str, text: str, errors: dict[str, str]) -> _Sid
 
 
 def _compared(left: _Side, right: _Side, rights: Rights, *, shows_all: bool) -> dict[str, Any]:
-    """Return the context of the comparison, with only the metadata if the user may not see payloads."""
     facts = list(_metadata(left.found, right.found))
     if not rights.may_see_payloads:
         return {"facts": facts}
@@ -120,7 +113,6 @@ def _compared(left: _Side, right: _Side, rights: Rights, *, shows_all: bool) -> 
 
 
 def _metadata(left: FoundMessage, right: FoundMessage) -> Iterator[_Fact]:
-    """Yield the facts that every user may see."""
     stored = left.opened.stored, right.opened.stored
     headers = left.opened.header, right.opened.header
     published = [None if header is None else header.publish_time_ms for header in headers]

@@ -1,4 +1,4 @@
-"""The messages of a topic that match, as a file."""
+"""Export a topic's matching messages as a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ __all__ = ["export_messages"]
 @require_safe
 @viewer
 def export_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBase:
-    """Send the matches as a file. 400 if the query string is wrong, 503 if this process already sends two exports."""
+    """Send the matching messages as a file.
+
+    Answer 503 if this process already sends two exports.
+    """
     head = head_of(topic)
     form = BrowseForm(request.GET)
     chosen: Form = "csv" if request.GET.get("format") == "csv" else "ndjson"

@@ -18,17 +18,14 @@ from console.words.messages import filter_words, followed
 
 __all__ = ["follow_messages"]
 
-# After this time the page stops until the user resumes it: perhaps nobody is looking.
+# After this time the page stops until the user resumes it. Perhaps nobody is looking.
 STOP_AFTER_S = 600
 
 
 @require_safe
 @viewer
 def follow_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the messages since the last request; the first request gets the newest. 400 if the query string is wrong.
-
-    The page asks again after events about the topic. Each search is bounded.
-    """
+    """Show the messages since the last request. The first request gets the newest messages."""
     head = head_of(topic)
     form = FollowForm(request.GET)
     look = _look(form, head, rights)
@@ -82,7 +79,6 @@ def _look(form: FollowForm, head: TopicHead, rights: Rights) -> Followed | None:
 
 
 def _query(query: QueryDict, *, since: str = "") -> str:
-    """Return the query string of the next request, or of a search with the same filters."""
     changed = query.copy()
     for name in ("since", "part"):
         changed.pop(name, None)

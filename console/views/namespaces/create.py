@@ -24,7 +24,6 @@ class NamespaceForm(forms.Form):
     )
 
     def clean_name(self) -> str:
-        """Return the full name. Raises ValidationError if a namespace cannot have it."""
         try:
             return acts.full_name("create_namespace", self.cleaned_data["name"])
         except acts.ActRefused as refused:
@@ -34,7 +33,7 @@ class NamespaceForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_only
 def new_namespace(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the form, or plan the act. 422 if the name is wrong, 409 if the request for the plan is refused."""
+    """Show the form, or plan the creation of the namespace."""
     if request.method != "POST":
         form = NamespaceForm(initial={"name": request.GET.get("name", "")})
         return _answer(request, rights, form)

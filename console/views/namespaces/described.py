@@ -1,4 +1,4 @@
-"""Describe the policies in force on a namespace or a topic, for pages."""
+"""Describe the policies in force on a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ __all__ = ["described_topic", "policies_of_namespace", "policies_of_topic"]
 
 
 def policies_of_namespace(name: str, document: Mapping[str, object]) -> DescribedPolicies:
-    """Describe the policies of tenant/namespace. `document` has those that are set on it. No query."""
+    """Describe the policies of a namespace.
+
+    `document` holds the policies that are set on the namespace.
+    """
     return described_policies(broker_settings(), document, None, where=name, say=_)
 
 
 def described_topic(name: str) -> tuple[TopicDocuments, DescribedPolicies]:
-    """Find and describe the policies of a topic. One query. Raises Http404 if there is no such topic."""
+    """Find and describe the policies of a topic. Raises Http404 if the topic does not exist."""
     documents = topic_policies(name)
     if documents is None:
         raise Http404(_("There is no topic {name}.").format(name=name))
@@ -31,6 +34,6 @@ def described_topic(name: str) -> tuple[TopicDocuments, DescribedPolicies]:
 
 
 def policies_of_topic(name: str) -> dict[str, Any]:
-    """Return the context of the block with a topic's policies. One query. Raises Http404 if there is no such topic."""
+    """Return the context of a topic's policies. Raises Http404 if the topic does not exist."""
     documents, described = described_topic(name)
     return {"described": described, "subject": documents.parent_name or name, "parent": documents.parent_name}

@@ -1,4 +1,4 @@
-"""One namespace: its numbers, its worst topics and its policies."""
+"""The page of one namespace."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _EVERY_S = 10
 @require_safe
 @viewer
 def namespace(request: HttpRequest, rights: Rights, tenant: str, namespace: str) -> HttpResponse:
-    """Show one namespace. Five queries."""
+    """Show one namespace."""
     return _answer(request, rights, found_namespace(tenant, namespace))
 
 
 @post_only("console:namespace", "tenant", "namespace")
 @admin_only
 def delete_namespace(request: HttpRequest, rights: Rights, tenant: str, namespace: str) -> HttpResponse:
-    """Plan the deletion of a namespace. 409 if the request for the plan is refused."""
+    """Plan the deletion of a namespace."""
     found = found_namespace(tenant, namespace)
     try:
         planned = plan(request, rights, "delete_namespace", topic=found.full_name, parameters={})
@@ -42,7 +42,7 @@ def delete_namespace(request: HttpRequest, rights: Rights, tenant: str, namespac
 
 
 def found_namespace(tenant: str, name: str) -> queries.NamespaceRow:
-    """Return the namespace. Raises Http404 if there is none of this name."""
+    """Return the namespace. Raises Http404 if the namespace does not exist."""
     found = queries.namespace(tenant, name)
     if found is None:
         raise Http404(_("There is no namespace {name}.").format(name=f"{tenant}/{name}"))

@@ -16,14 +16,15 @@ __all__ = ["namespaces"]
 @require_safe
 @viewer
 def namespaces(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Search and page are in the query string. Two queries."""
+    """List the namespaces."""
     asked = NamespacesAsked(
         search=request.GET.get("q", "").replace("\0", "").strip(), after=request.GET.get("after", "")
     )
     source = Source(
         name="rows",
         template="console/parts/namespaces/rows.html",
-        # Never refreshed: with a million subscriptions the query takes 0.15 s, or several seconds if no vacuum has run.
+        # Never refreshed. With a million subscriptions, the query takes 0.15 s, or several seconds if no
+        # vacuum has run.
         live=(),
         context=lambda: {"page": read_namespaces(asked, rights.scope), "asked": asked},
     )

@@ -1,4 +1,4 @@
-"""The form that sets policies of a namespace or a topic. A valid form leads to a plan, which has its own page."""
+"""The form that sets policies of a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["namespace_policies", "topic_policies"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_only
 def namespace_policies(request: HttpRequest, rights: Rights, tenant: str, namespace: str) -> HttpResponse:
-    """Show a namespace's form, or plan the act. 422 if a value is wrong, 409 if the request for the plan is refused."""
+    """Show the form of a namespace, or plan its change."""
     found = found_namespace(tenant, namespace)
     described = policies_of_namespace(found.full_name, found.policies)
     return _form(request, rights, "set_namespace_policies", found.full_name, described)
@@ -29,9 +29,9 @@ def namespace_policies(request: HttpRequest, rights: Rights, tenant: str, namesp
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def topic_policies(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show a topic's form, or plan the act. A partition has no policies of its own: redirect to its topic's form.
+    """Show the form of a topic, or plan its change.
 
-    422 if a value is wrong, 409 if the request for the plan is refused.
+    A partition has no policies of its own, so the view redirects to the form of its topic.
     """
     documents, described = described_topic(topic)
     if documents.parent_name:
@@ -42,7 +42,6 @@ def topic_policies(request: HttpRequest, rights: Rights, topic: str) -> HttpResp
 def _form(
     request: HttpRequest, rights: Rights, kind: str, name: str, described: DescribedPolicies
 ) -> HttpResponse:
-    """Show the form, filled in from the query string, or plan the act."""
     status, refusal = 200, ""
     if request.method == "POST":
         form = PolicyForm(request.POST, described=described)

@@ -41,7 +41,7 @@ _DONE = {
 @require_safe
 @logged_in
 def account(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the forms."""
+    """Show the page."""
     return _answer(request, rights)
 
 
@@ -49,10 +49,7 @@ def account(request: HttpRequest, rights: Rights) -> HttpResponse:
 @post_only("console:account")
 @logged_in
 def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Set the user's own password. Every other session of the user ends.
-
-    422 if a field is wrong, 409 if the new password is refused, 429 after too many wrong passwords.
-    """
+    """Set the user's own password, and end the user's other sessions."""
     user = cast("User", request.user)
     if not may_try(request, user):
         return HttpResponse(status=429)
@@ -73,7 +70,7 @@ def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
 @post_only("console:account")
 @logged_in
 def set_own_zone(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Choose the zone in which pages write and read times. 422 if it is missing or not in the list."""
+    """Set the time zone of the user's pages."""
     form = ZoneForm(request.POST)
     if not form.is_valid():
         return _answer(request, rights, refusal=str(form.errors["zone"][0]), status=422)

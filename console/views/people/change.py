@@ -1,6 +1,6 @@
-"""An admin's changes to a user: the password, the roles, the second factor, and whether the user may log in.
+"""An admin's changes to a user.
 
-Each view answers 422 if a field is wrong, 409 if the change is refused, and 404 if there is no such user.
+Each view answers 422 if a field is wrong, 409 if the change is refused, and 404 for an unknown user.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["remove_user_factor", "set_user_active", "set_user_password", "set_us
 @post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Set the typed password. If none was typed, make one and show it once."""
+    """Set the typed password, or make a password and show it once."""
     form = PasswordForm(request.POST)
     if not form.is_valid():
         return _invalid(request, rights, name, form)
@@ -44,10 +44,9 @@ def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpRe
 @post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Give a role for a pattern, or take it away.
+    """Give a role for a pattern, or take the role away.
 
-    Admins who set their own role for `*` may lose this page, so they are sent to the overview. Superusers cannot
-    lose it: they stay.
+    Admins who set their own role for `*` may lose this page, so they go to the overview.
     """
     form = RoleForm(request.POST)
     if not form.is_valid():
@@ -64,7 +63,7 @@ def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpRespon
 @post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_active(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Allow the user to log in, or forbid it and end the user's sessions."""
+    """Allow or forbid the user to log in."""
     form = ActiveForm(request.POST)
     if not form.is_valid():
         return _invalid(request, rights, name, form)
@@ -79,7 +78,7 @@ def set_user_active(request: HttpRequest, rights: Rights, name: str) -> HttpResp
 @post_only("console:user", "name")
 @admin_everywhere_only
 def remove_user_factor(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Remove the user's second factor, for example after it was lost."""
+    """Remove the user's second factor."""
     try:
         remove_factor(name, who=rights.name, origin=origin_of(request))
     except ChangeRefused as refused:

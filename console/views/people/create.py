@@ -26,7 +26,7 @@ __all__ = ["new_user"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_everywhere_only
 def new_user(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the form, or create the user. 422 if a field is wrong, 409 if the creation is refused."""
+    """Show the form, or create the user."""
     if request.method != "POST":
         return _answer(request, rights, NewUserForm(initial={"name": request.GET.get("name", "")}))
     form = NewUserForm(request.POST)
@@ -35,7 +35,7 @@ def new_user(request: HttpRequest, rights: Rights) -> HttpResponse:
     name, typed = form.cleaned_data["name"], form.cleaned_data["password"]
     password = typed or made_password()
     try:
-        with transaction.atomic():  # the user with the role, or neither
+        with transaction.atomic():  # Create no user if the role is refused
             create_user(name, password, who=rights.name, origin=origin_of(request))
             given = form.chosen()
             if given is not None:

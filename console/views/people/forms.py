@@ -17,12 +17,12 @@ from console.people.zones import zone_names
 
 __all__ = ["WRONG", "ActiveForm", "NewUserForm", "OwnPasswordForm", "PasswordForm", "RoleForm", "ZoneForm"]
 
-WRONG = "wrong"  # error code: the typed password is not the user's
+WRONG = "wrong"  # Error code of a wrong current password
 _MOST_PASSWORD = 1024
 
 
 class PasswordForm(forms.Form):
-    """A password. If the field is empty, Vela makes one."""
+    """A password. If the field is empty, Vela makes a password."""
 
     password = forms.CharField(
         label=gettext_lazy("Password"),
@@ -54,17 +54,17 @@ class NewUserForm(PasswordForm):
     )
 
     def clean_name(self) -> str:
-        """Normalise equivalent characters, as Django does when it stores the name."""
+        """Normalise the name, because Django stores it normalised."""
         return str(User.normalize_username(self.cleaned_data["name"]))
 
     def chosen(self) -> tuple[str, Role] | None:
-        """Return pattern and role, or None for a user without a role."""
+        """Return the pattern and the role, or None if no role was chosen."""
         word: str = self.cleaned_data["role"]
         return (self.cleaned_data["pattern"].strip() or "*", Role[word.upper()]) if word else None
 
 
 class RoleForm(forms.Form):
-    """A pattern and the role for it."""
+    """A pattern and its role."""
 
     pattern = forms.CharField(
         max_length=600,
@@ -79,7 +79,7 @@ class RoleForm(forms.Form):
     )
 
     def chosen(self) -> Role | None:
-        """Return the role, or None to remove the role for the pattern."""
+        """Return the role, or None to remove the pattern's role."""
         word: str = self.cleaned_data["role"]
         return None if word == "none" else Role[word.upper()]
 
@@ -128,7 +128,6 @@ class OwnPasswordForm(forms.Form):
         return old
 
     def clean(self) -> dict[str, Any]:
-        """Check that the new password was typed twice in the same way."""
         given = super().clean() or {}
         if "new" in given and given["new"] != given.get("again"):
             self.add_error("again", _("This is not the same password."))

@@ -1,4 +1,4 @@
-"""The choice of a language: a cookie for this browser, and a preference for a user who is logged in."""
+"""The choice of a language."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["language"]
 @login_not_required
 @require_POST
 def language(request: HttpRequest) -> HttpResponseBase:
-    """Set the cookie, store the preference unless the console is read-only, and go back. Ignore unknown languages."""
+    """Set the language cookie, and store the preference unless the console is read-only."""
     code = request.POST.get("language", "")
     if code in LANGUAGE_NAMES and request.user.is_authenticated and not broker_settings().console_read_only:
         set_language(request.user, code)

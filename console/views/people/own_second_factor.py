@@ -1,4 +1,4 @@
-"""A user's own second factor: set it up, renew its recovery codes, and switch it off."""
+"""The page on which users change their own second factor."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ __all__ = ["own_second_factor", "remove_own_second_factor", "renew_own_recovery_
 @require_http_methods(["GET", "HEAD", "POST"])
 @logged_in
 def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the second factor, or the QR code for a new one; or set one up.
+    """Show the second factor, or set one up.
 
-    422 if password or code is wrong, 429 after too many wrong passwords. A new second factor ends the user's other
-    sessions, because those began without a code.
+    A new second factor ends the user's other sessions, because those sessions began without a code.
     """
     if request.method != "POST":
         return _answer(request, rights)
@@ -52,7 +51,7 @@ def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
     except FactorRefused as refused:
         return _answer(request, rights, refusal=str(refused))
     forget(request)
-    user.set_password(password)  # the same password with another salt ends the sessions
+    user.set_password(password)  # The same password with a new salt ends the sessions
     user.save(update_fields=["password"])
     update_session_auth_hash(request, user)
     return _answer(request, rights, codes=codes)
@@ -62,7 +61,7 @@ def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
 @post_only("console:own_second_factor")
 @logged_in
 def renew_own_recovery_codes(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Replace the recovery codes and show the new ones. 422 if the code is wrong, 429 after too many wrong ones."""
+    """Replace the recovery codes, and show the new codes."""
     return _proved(request, rights) or _answer(
         request, rights, codes=renew_codes(cast("User", request.user), origin=origin_of(request))
     )
@@ -72,18 +71,17 @@ def renew_own_recovery_codes(request: HttpRequest, rights: Rights) -> HttpRespon
 @post_only("console:own_second_factor")
 @logged_in
 def remove_own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Switch the second factor off. 422 if the code is wrong, 429 after too many wrong ones."""
+    """Switch the second factor off."""
     if refused := _proved(request, rights):
         return refused
     try:
         remove_factor(rights.name, who=rights.name, origin=origin_of(request))
-    except ChangeRefused:  # another request of the user has just removed it
+    except ChangeRefused:  # Another request has just removed the second factor
         return _answer(request, rights, refusal=_(NO_FACTOR))
     return redirect(f"{reverse('console:account')}?done=factor_off")
 
 
 def _proved(request: HttpRequest, rights: Rights) -> HttpResponse | None:
-    """Return None if the code is right, else the refusal. Users without a second factor are refused too."""
     user = cast("User", request.user)
     if factor_of(user) is None:
         return _answer(request, rights, refusal=_(NO_FACTOR))

@@ -29,7 +29,7 @@ _DONE = {
 @require_safe
 @admin_everywhere_only
 def users(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """List users. Search and page are in the query string. Two queries."""
+    """List the users."""
     search, after = request.GET.get("q", "").strip(), request.GET.get("after", "")
     rows, next_after = users_page(search, after)
     next_query = request.GET.copy()
@@ -52,7 +52,7 @@ def users(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_safe
 @admin_everywhere_only
 def user(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Show one user. At most two queries."""
+    """Show one user."""
     return show_user(request, rights, name, done=_(_DONE.get(request.GET.get("done", ""), "")))
 
 
@@ -67,9 +67,9 @@ def show_user(
     given: dict[str, str] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    """Render the page of one user, with the outcome of a change. Raises Http404 for an unknown user.
+    """Render the page of one user, with the outcome of a change.
 
-    `password` is one that Vela has just made. It is shown this once.
+    `password` is a new password, and no later page shows it. Raises Http404 for an unknown user.
     """
     row = user_named(name)
     if row is None:

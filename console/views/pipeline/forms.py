@@ -1,4 +1,4 @@
-"""The form of one job: its topic, its options, and how often it repeats."""
+"""The form of one job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_MINUTES = 31 * 24 * 60
 
 
 class JobForm(forms.Form):
-    """The form of one job. If it is valid, `act` is the act to plan: a run of the job, or a schedule."""
+    """The form that runs or schedules one job."""
 
     topic = forms.CharField(max_length=1024, error_messages={"required": gettext_lazy("Name the topic.")})
     every_minutes = forms.IntegerField(
@@ -43,18 +43,16 @@ class JobForm(forms.Form):
 
     @property
     def options(self) -> list[tuple[Any, Any]]:
-        """The job's options, each with its field, in the order of the catalogue."""
+        """The job's options, each with its field."""
         return [(option, self[f"option_{option.name}"]) for option in self._job.options]
 
     def clean_topic(self) -> str:
-        """Return the topic's full name."""
         try:
             return full_name("run_job", self.cleaned_data["topic"].strip())
         except ActRefused as refused:
             raise ValidationError(refused.text) from None
 
     def clean(self) -> dict[str, Any]:
-        """Check every option, as the job will."""
         given = super().clean() or {}
         for option in self._job.options:
             field = f"option_{option.name}"
@@ -67,7 +65,7 @@ class JobForm(forms.Form):
 
     @property
     def act(self) -> tuple[str, dict[str, Any]]:
-        """Return the kind of act and its parameters."""
+        """The kind of act to plan, and its parameters. The form must be valid."""
         parameters = {"job": self._job.name, "options": self._given(self.cleaned_data)}
         every_minutes = self.cleaned_data["every_minutes"]
         if every_minutes:

@@ -1,4 +1,4 @@
-"""The pipeline's pages: jobs, schedules and runs; the form of a job; one run."""
+"""The pages of the pipeline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ACTS = {"cancel": "cancel_job", "continue": "continue_job"}
 @require_safe
 @viewer
 def pipeline(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """List jobs, schedules and runs. Three queries."""
+    """List the jobs, schedules and runs."""
     asked = _asked(request)
     sources = [
         Source(
@@ -62,7 +62,7 @@ def pipeline(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def job_form(request: HttpRequest, rights: Rights, job: str) -> HttpResponse:
-    """Show the form of a job, filled in from the query string, or plan the act. 422 if invalid, 409 if refused."""
+    """Show the form of a job, or plan the act."""
     found = JOBS.get(job)
     if found is None:
         raise Http404(_("There is no job {job}.").format(job=job))
@@ -95,7 +95,7 @@ def job_form(request: HttpRequest, rights: Rights, job: str) -> HttpResponse:
 @require_safe
 @viewer
 def run(request: HttpRequest, rights: Rights, run_id: int) -> HttpResponse:
-    """Show one run: its progress, its result or why it failed, and its log. One query."""
+    """Show one run."""
     found, rights = _found(run_id, rights)
     source = Source(
         name="run",
@@ -106,14 +106,14 @@ def run(request: HttpRequest, rights: Rights, run_id: int) -> HttpResponse:
     )
     response = answer(request, rights, "console/pages/run.html", [source], {"run": found, "nav": "pipeline"})
     if "part" in request.GET and found.has_ended:
-        response["HX-Refresh"] = "true"  # the buttons outside the block change too
+        response["HX-Refresh"] = "true"  # The buttons outside the block change too
     return response
 
 
 @post_only("console:run", "run_id")
 @operator_only
 def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> HttpResponse:
-    """Plan to cancel or continue a run. 409 if the request for the plan is refused."""
+    """Plan to cancel or continue a run."""
     found, rights = _found(run_id, rights)
     kind = _ACTS.get(verb)
     if kind is None:
@@ -124,7 +124,7 @@ def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> 
 @post_only("console:pipeline")
 @operator_only
 def unschedule(request: HttpRequest, rights: Rights, schedule_id: int) -> HttpResponse:
-    """Plan to delete a schedule. 409 if the request for the plan is refused."""
+    """Plan to delete a schedule."""
     found = queries.schedule(schedule_id) if schedule_id < 1 << 63 else None
     if found is None or not rights.may_see(found.topic_name):
         raise Http404(_("There is no schedule {schedule_id}.").format(schedule_id=schedule_id))
@@ -143,7 +143,6 @@ def _planned(
 
 
 def _found(run_id: int, rights: Rights) -> tuple[RunRow, Rights]:
-    """Return the run, and the user's rights at the run's topic. Raises Http404 if the run is missing or hidden."""
     found = queries.run(run_id) if run_id < 1 << 63 else None
     if found is None or not rights.may_see(found.topic_name):
         raise Http404(_("There is no run {run_id}.").format(run_id=run_id))

@@ -1,4 +1,4 @@
-"""Rename, share and delete a saved view, and choose the default of a list."""
+"""Change and delete saved views."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ _OF_ADMINS_TOO = ("unshare", "delete")
 @post_only("console:views")
 @viewer
 def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str) -> HttpResponse:
-    """Change a view: `rename`, `default`, `no-default`, `share`, `unshare` or `delete`.
+    """Apply a change to a saved view.
 
-    An admin of everything may also `unshare` or `delete` another user's shared view. 404 for an unknown change, or a
-    view that the user does not see; 403 for one that the user may not change or share; 422 if the name cannot be saved.
+    An admin of everything may also `unshare` or `delete` another user's shared view.
     """
     found = view_to_change(request, rights, view_id)
     if found is None or change not in (*_OF_ITS_OWNER, *_OF_ADMINS_TOO):

@@ -23,11 +23,7 @@ __all__ = ["answer_views", "saved_views"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @viewer
 def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the user's views and those that others share. A POST saves a view and opens it.
-
-    422 if the form is invalid or the view cannot be saved, 403 if the user may not share it. 404 if the form's path
-    leads to no list, or to the list of a topic that the user may not see.
-    """
+    """Show the user's views and shared views, or save a view and open it."""
     if request.method != "POST":
         return answer_views(request, rights)
     form = SaveForm(request.POST)
@@ -55,7 +51,7 @@ def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def answer_views(request: HttpRequest, rights: Rights, *, refusal: str = "") -> HttpResponse:
-    """Show the page. 422 if it shows a refusal."""
+    """Show the page. The status is 422 if the page shows a refusal."""
     context: dict[str, Any] = {"views": all_views(request, rights), "refusal": refusal, "nav": "views"}
     return page(request, rights, "console/pages/views.html", context, status=422 if refusal else 200)
 

@@ -1,4 +1,4 @@
-"""Publish a stored message again: as it is or with changes, to its topic or to another one."""
+"""Publish a stored message again, with or without changes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from vela.wire.entry import Message
 
 __all__ = ["publish_again"]
 
-_MOST_BYTES: Final = 1024 * 1024  # the limit of the act `publish`
+_MOST_BYTES: Final = 1024 * 1024  # The limit of the act `publish`
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def publish_again(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponseBase:
-    """Show both forms, or plan the act of one. 422 if it is invalid, 409 if the request for the plan is refused."""
+    """Show both forms, or plan the act."""
     if not rights.may_see_payloads:
         raise PermissionDenied(_("Only users who may read a message may publish it again."))
     head = topic_head(topic)

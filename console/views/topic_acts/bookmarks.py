@@ -18,7 +18,7 @@ __all__ = ["all_bookmarks", "bookmark_rows"]
 @require_safe
 @viewer
 def all_bookmarks(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Search and page are in the query string. One query."""
+    """List all bookmarks."""
     asked = _asked(request.GET, None)
     source = Source(
         name="bookmarks",
@@ -31,7 +31,7 @@ def all_bookmarks(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def bookmark_rows(query: QueryDict, topic_id: int) -> dict[str, Any]:
-    """Return the context of one topic's tab. One query."""
+    """Return the context of one topic's tab."""
     return _context(query, _asked(query, topic_id), EVERYTHING)
 
 

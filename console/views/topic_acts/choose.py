@@ -21,7 +21,7 @@ __all__ = ["choose"]
 @require_safe
 @operator_only
 def choose(request: HttpRequest, rights: Rights, topic: str, kind: str) -> HttpResponse:
-    """List the topic's subscriptions, each with a link to the form. The form's values are in the query string."""
+    """List the topic's subscriptions, each with a link to the form."""
     form_class = act_forms.get(kind)
     head = topic_head(topic)
     if form_class is None or head is None:

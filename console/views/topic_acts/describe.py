@@ -18,10 +18,7 @@ __all__ = ["topic_act"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def topic_act(request: HttpRequest, rights: Rights, topic: str, act: str) -> HttpResponse:
-    """Show the form, filled in from the query string, or plan the act. Answer 422 and 409 as `answer_form` does.
-
-    If the act's offer says why it is not possible, the page shows that instead.
-    """
+    """Show the form, or plan the act. If the act is not possible, show why."""
     form_class = topic_forms.get(act)
     head = topic_head(topic)
     if form_class is None or head is None:

@@ -1,4 +1,4 @@
-"""Plan the act that a form about a topic or a namespace describes. The plan has its own page."""
+"""Plan the act that a form describes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def answer_form(
     template: str,
     context: Mapping[str, Any],
 ) -> HttpResponse:
-    """Show the form, or plan the act of a valid form and go to the plan's page.
+    """Show the form, or plan the act and go to the plan's page.
 
-    `about` is a topic, or tenant/namespace. 422 if the form is invalid, 409 if the request for the plan is refused.
+    `about` is a topic, or tenant/namespace. The status is 422 for an invalid form, and 409 for a refused plan.
     Raises PermissionDenied if the user may not act on a topic or namespace that the act names.
     """
     status, refusal = 200, ""
