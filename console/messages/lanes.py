@@ -229,7 +229,6 @@ def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
 
 
 def _gaps(acked: AckedBeyond, index: int, end: int) -> Iterator[Run]:
-    """Yield the runs of entries that are not completely acked."""
     for first, last in acked.runs:
         if index < min(first, end):
             yield index, min(first, end) - 1

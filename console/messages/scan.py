@@ -200,7 +200,6 @@ class Scan:
         return None if opened.outer is None else matches(filters, opened.outer, has_payload=False)
 
     def _wanted(self, lane: Lane, opened: OpenedEntry) -> Sequence[Message]:
-        """Return the messages to judge, in the search direction."""
         asked, place = self._asked, opened.stored.place
         unacked = None if lane.unacked is None else lane.unacked.get(lane.log.index_of(*place))
         messages = list(unacked_members(opened, unacked))
