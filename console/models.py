@@ -67,7 +67,7 @@ class SavedView(models.Model):
 
     # The constraint vela_saved_view_name serves as this column's index.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)
-    path = models.TextField()  # Path of the list
+    path = models.TextField()
     name = models.TextField()
     query = models.TextField()  # Filters and sort order, without the page number
     # Namespace patterns, separated by spaces. Operators in all of these namespaces see the view.

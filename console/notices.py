@@ -58,7 +58,7 @@ class _Notice:
     words: TroubleWords
     since_ms: int | None
     since_iso: str
-    clock: str  # The time of since_ms as text
+    clock: str
     is_blank: bool  # The page's script fills in the time
     host: str | None
     pid: int | None

@@ -27,7 +27,7 @@ class Lane:
     topic_name: str
     partition: int  # -1 unless the request names a partitioned topic
     log: Log
-    spans: tuple[Run, ...]  # Ranges of log indexes, oldest first
+    spans: tuple[Run, ...]  # Log indexes, oldest first
     cursor: CursorAt | None = None
     # Maps the log index of a partly acked batch to the bitset of its unacked messages.
     # If None, acked messages are read too.
@@ -51,7 +51,6 @@ class _Topic:
 def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
     """Return the ranges to read in each log.
 
-    Runs at most seven queries, and one more for each cursor if the start is "next" or "holes".
     Raises AskedInvalid if the topic has no such partition, subscription or position, or too many partitions to merge.
     """
     topics = _topics(head, asked.partition)
@@ -187,7 +186,7 @@ def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
 
 
 def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
-    """Return for each lane the index of the first entry stored at or after `time_ms`, or the log's end."""
+    """Return the index of each lane's first entry at or after `time_ms`, or the log's end."""
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:
@@ -218,7 +217,7 @@ def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)
     end = lane.log.end
-    if only_holes or not acked.complete:  # An incomplete list lacks later acks
+    if only_holes or not acked.complete:  # If the list is incomplete, later acks are unknown
         end = acked.runs[-1][0] if acked.runs else mark_delete + 1
     return replace(
         lane,

@@ -39,8 +39,8 @@ __all__ = [
     "states_of",
 ]
 
-SHOWN_BYTES: Final = 64 * 1024  # The page shows this much of a payload at first
-ALL_BYTES: Final = 1024 * 1024  # The page shows this much of a payload on request
+SHOWN_BYTES: Final = 64 * 1024  # Shown at first
+ALL_BYTES: Final = 1024 * 1024  # Shown on request
 _KEY_BOUNDS: Final = Bounds(entries=2_000, bytes=16 * 1024 * 1024, seconds=0.2)
 
 
@@ -79,7 +79,7 @@ class FoundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStates:
-    """The states of one message on its topic's subscriptions."""
+    """The states of one message on each subscription."""
 
     rows: Sequence[tuple[CursorAt, MessageState]]  # The first 500 by name
     is_all: bool
@@ -103,13 +103,13 @@ class Body:
     schema: SchemaAt | None
     size_bytes: int
     shown_bytes: int
-    can_show_all: bool  # The page can show more than shown_bytes
+    can_show_all: bool
 
 
 def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
     """Read one message, or the first message if `spot` names a whole batch.
 
-    Runs three queries. Raises MessageMissing if the message never existed, was trimmed or was compacted away.
+    Raises MessageMissing if the message is not stored.
     """
     log = log_of(head.id)
     place = (spot.ledger_id, spot.entry_id)
@@ -147,10 +147,7 @@ def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
 
 
 def partition_of(head: TopicHead, spot: Spot) -> str:
-    """Return the name of the partition that has `spot`'s ledger.
-
-    Runs three queries. Raises MessageMissing if no partition has the ledger.
-    """
+    """Return the name of the partition with `spot`'s ledger. Raises MessageMissing if no partition has the ledger."""
     rows = partitions(head.id)
     logs = logs_of([row.id for row in rows])
     for row in rows:
@@ -181,7 +178,7 @@ def body_of(found: FoundMessage, head: TopicHead, *, shows_all: bool) -> Body:
 
 
 def states_of(found: FoundMessage) -> SubscriptionStates:
-    """Return the message's state on each subscription of its topic, sorted by name. Runs at most four queries."""
+    """Return the message's state on each subscription of its topic, sorted by name."""
     cursors = cursors_of([found.topic_id])
     is_all = len(cursors) <= MOST_CURSORS
     cursors = cursors[:MOST_CURSORS]
@@ -253,7 +250,6 @@ def _member(opened: OpenedEntry, spot: Spot) -> Message | None:
 
 
 def _with_neighbours_inside(found: FoundMessage, message: Message) -> FoundMessage:
-    """Prefer neighbours inside the batch over neighbouring entries."""
     members = [each.batch_index for each in found.opened.messages]
     at = members.index(message.batch_index)
     place = found.opened.stored.place

@@ -49,9 +49,9 @@ class PeekedMessage:
     producer: str
     preview: str
     is_text: bool  # If false, preview is hexadecimal
-    null_value: bool  # The producer sent no value
-    trouble: str  # Why the entry cannot be read, or ""
-    cells: tuple[str | None, ...] = ()  # Values of the chosen columns
+    null_value: bool
+    trouble: str  # Why the entry cannot be read
+    cells: tuple[str | None, ...] = ()
 
     @property
     def was_published_apart(self) -> bool:
@@ -93,7 +93,7 @@ def peek(
 
 
 def next_messages(head: SubscriptionHead, limit: int) -> list[PeekedMessage]:
-    """Return the next unacked messages, whether delivered or not. Runs four queries."""
+    """Return the next unacked messages, whether delivered or not."""
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
     acked = acked_beyond(head.id, log, mark_delete)
@@ -154,7 +154,7 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
 def preview_of(payload: bytes) -> tuple[str, bool]:
     """Return the first 200 characters of a text and True, or the first 64 bytes in hexadecimal and False.
 
-    A payload is text if its first 800 bytes are UTF-8 without control characters. Tabs and line breaks are allowed.
+    A text is UTF-8 without control characters in its first 800 bytes.
     """
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:

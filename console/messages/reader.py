@@ -19,7 +19,7 @@ MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # A larger entry is read only up to _
 PIECE_ENTRIES: Final = 100
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024
-_RANGES: Final = 100  # Maximum per piece
+_RANGES: Final = 100
 _NARROWED_ENTRIES: Final = 20_000  # Entries that one piece covers in a search by key
 
 
@@ -28,7 +28,7 @@ class Piece:
     """The entries that one query returned."""
 
     entries: Sequence[StoredEntry]
-    # For each entry, 1 plus the number of preceding entries that the query left out because of their key hash.
+    # For each entry, 1 plus the number of entries left out before it by key hash.
     steps: Sequence[int]
     gone: int  # Entries that were trimmed or moved after the log was read
 
@@ -124,7 +124,7 @@ class LaneReader:
         return self._piece(ranges, rows)
 
     def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
-        """Put everything after `through`, the piece's last entry, back into the spans. Return the rest."""
+        """Return the ranges up to `through`, the piece's last entry. Put the rest back into the spans."""
         taken: list[_Range] = []
         rest: list[tuple[int, int]] = []
         for each in ranges:

@@ -61,17 +61,17 @@ class Hit:
 class Looked:
     """The progress of a search, and why it stopped."""
 
-    entries: int = 0  # Includes entries left out because of their key hash
+    entries: int = 0  # Includes entries left out by key hash
     opened: int = 0
-    messages: int = 0  # Messages in opened entries
+    messages: int = 0
     bytes: int = 0
     matched: int = 0
-    unjudged: Counter[Trouble] = field(default_factory=Counter)  # Entries that the filters could not judge
-    gone: int = 0  # Entries that were trimmed or moved during the search
-    oldest_ms: int = 0  # Storage time of the oldest opened entry, 0 if none
+    unjudged: Counter[Trouble] = field(default_factory=Counter)
+    gone: int = 0  # Entries trimmed or moved during the search
+    oldest_ms: int = 0  # 0 if no entry was opened
     newest_ms: int = 0
     stopped_by: StoppedBy = "end"
-    mark: Mark | None = None  # Last message or entry that the search looked at
+    mark: Mark | None = None
 
 
 class Scan:
@@ -130,7 +130,7 @@ class Scan:
         return "time" if time.monotonic() >= self._until_s else None
 
     def _merged(self) -> Iterator[tuple[LaneReader, StoredEntry]]:
-        """Yield the entries of all lanes, merged by storage time and position."""
+        """Merge the entries of all lanes by storage time and position."""
         heads = [
             (self._key(entry), at)
             for at in range(len(self._readers))
@@ -174,7 +174,7 @@ class Scan:
         return self._key(entry) <= (sign * after.append_ms, sign * ledger_id, sign * entry_id)
 
     def _of_entry(self, reader: LaneReader, entry: StoredEntry) -> Iterator[Hit]:
-        """Yield the hits in one entry. The mark is set before each yield, because the caller may stop there."""
+        """Set the mark before each yield, because the caller may stop after any hit."""
         looked, filters = self.looked, self._asked.filters
         self._count(entry)
         opened = open_entry(entry, most_bytes=MOST_ENTRY_BYTES, most_unpacked_bytes=MOST_ENTRY_BYTES)

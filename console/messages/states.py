@@ -122,7 +122,7 @@ class States:
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
     """Return the cursors of some topics, sorted by name. `name` selects one subscription.
 
-    Returns at most MOST_CURSORS + 1 cursors, so that the caller can see whether there are more than MOST_CURSORS.
+    Returns at most MOST_CURSORS + 1 cursors. The extra cursor shows that there are too many.
     """
     return fetch(
         CursorAt,
@@ -141,7 +141,7 @@ def subscription_names(topic_id: int) -> list[str]:
 
 
 def states_at(cursors: Sequence[CursorAt], places: Collection[Place]) -> States:
-    """Read the states of the entries at `places` on these cursors. Runs at most three queries."""
+    """Read the states of the entries at `places` on these cursors."""
     if not cursors or not places:
         return States(chunks={}, last_acked={}, pending={})
     ids = [cursor.id for cursor in cursors]

@@ -74,9 +74,9 @@ def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_pa
 def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arrival:
     """End a login and return the user's claims.
 
-    Raises LoginRefused if this browser did not begin the login within the last 10 minutes, if the server refuses the
-    login, or if its answer or id token is not valid. Raises ServerAway if the server gives no usable answer, or if the
-    client's secret cannot be read.
+    Raises LoginRefused if this browser did not begin the login in the last 10 minutes, if the server refuses the
+    login, or if a check of its answer fails. Raises ServerAway if the server gives no usable answer, or if the client's
+    secret cannot be read.
     """
     begun = asked.session.get(_KEY, {})
     kept = begun.pop(asked.GET.get("state", ""), None)

@@ -27,7 +27,7 @@ def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> 
     """Return the user with the roles of this login, and create the user at the first login.
 
     Raises LoginRefused for a deactivated user, an e-mail address marked as unverified, and a subject with a NUL.
-    A first login is also refused if another user has the name, or if no claim can be a name.
+    A first login is also refused if the name is taken, or if no claim can be a name.
     """
     if claims.get("email") and claims.get("email_verified") in (False, "false"):
         raise LoginRefused(

@@ -68,10 +68,9 @@ def login_server(issuer: str) -> LoginServer:
 
 
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
-    """Return the keys that check the server's tokens.
+    """Return the keys that check the server's tokens, at most an hour old, or 30 s with `anew`.
 
-    The keys were read at most an hour ago, or with `anew` at most 30 s ago. Raises ServerAway if the server sends no
-    readable key.
+    Raises ServerAway if the server sends no readable key.
     """
     kept = _keys.get(server.issuer)
     if kept is not None and time.monotonic() - kept[0] < (_KEYS_ANEW_S if anew else _KEPT_S):

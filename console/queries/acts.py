@@ -55,7 +55,7 @@ class ActRow:
 class ActsAsked:
     """The filters of the act log, and the start of its page."""
 
-    search: str = ""  # Part of the name of a topic, a subscription or a user
+    search: str = ""  # Part of a topic, subscription or user name
     kind: str = ""  # Empty for all kinds
     state: str = ""
     before: int | None = None  # Last id of the previous page

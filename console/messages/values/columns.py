@@ -25,14 +25,14 @@ _PLAIN: Final = re.compile(r"[^\s.\[\]\"']{1,60}")  # A name that needs no quote
 
 
 class ColumnInvalid(ValueError):
-    """The text does not name a column. The error says how to write one."""
+    """The text does not name a column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """One column. The key column has neither a property name nor a path."""
 
-    name: str  # The column as written in the page's URL
+    name: str
     property_name: str = ""
     path: tuple[Step, ...] = ()
 

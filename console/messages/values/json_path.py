@@ -27,7 +27,7 @@ _STEP: Final = re.compile(
 
 
 class JsonPathInvalid(ValueError):
-    """The text is not a path. The error says how to write one."""
+    """The text is not a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
