@@ -1,4 +1,4 @@
-"""Middleware of every page: a strict content security policy, static files, login, refusal of unreadable requests."""
+"""Middleware for content security, static files, logins and unreadable requests."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class ContentSecurityPolicy:
 class ReadableRequests:
     """Answers 400 to a request that the console cannot read.
 
-    Such a request has a Host that is not this console's, a NUL in a cookie or in the query string, or too many values
-    in the query string. PostgreSQL cannot store a NUL in text, so every query with such a value would fail.
+    The console refuses an unknown host name, too many values in the query string, and a NUL in a cookie or in the query
+    string. PostgreSQL cannot store a NUL in text.
     """
 
     sync_capable = True
@@ -85,7 +85,7 @@ class ReadableRequests:
         return _ready(refusal) if self._async else refusal
 
     def process_view(self, request: HttpRequest, *_: object) -> None:
-        """Raise BadRequest for an unreadable query string. The user is known by now, so the error page has the menu."""
+        """Check the query string here, because the menu of the error page needs the user."""
         if trouble := _trouble_in_query(request):
             raise BadRequest(trouble)
 
@@ -93,8 +93,8 @@ class ReadableRequests:
 class StaticFiles:
     """WhiteNoise for synchronous and asynchronous servers.
 
-    WhiteNoise itself is only synchronous: every request would occupy a thread that waits for the event loop. A request
-    in progress at SIGTERM would then keep the process alive, because Python waits for its threads.
+    WhiteNoise itself is synchronous, so each request would occupy a thread. At SIGTERM, Python waits for its threads,
+    so an open request would keep the process alive.
     """
 
     sync_capable = True
@@ -109,18 +109,17 @@ class StaticFiles:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        # WhiteNoise returns a file's response, or else the response of the next middleware, which may be awaitable.
+        # The next middleware may return an awaitable.
         answer: HttpResponseBase | Awaitable[HttpResponseBase] = self._files(request)
         return _ready(answer) if self._async and not isinstance(answer, Awaitable) else answer
 
 
 class LoginRequired(LoginRequiredMiddleware):
-    """Django's middleware, except that it loads no user for views without a login: the database may be unavailable."""
+    """Loads no user for views without a login, because the database may be unavailable."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
     ) -> HttpResponseBase | None:
-        """Ask for a login before a view that needs one."""
         if not getattr(view_func, "login_required", True):
             return None
         return super().process_view(request, view_func, view_args, view_kwargs)
@@ -141,12 +140,11 @@ def _with_policy(response: HttpResponseBase) -> HttpResponseBase:
 
 
 def trouble_in(request: HttpRequest) -> str:
-    """Return the problem with the request as a sentence; "" if there is none."""
+    """Return the problem with the request as a sentence, or "" if there is none."""
     return _trouble_in_head(request) or _trouble_in_query(request)
 
 
 def _trouble_in_head(request: HttpRequest) -> str:
-    """Check the host and the cookies. One cookie is the session's key, and PostgreSQL would refuse a NUL in it."""
     try:
         request.get_host()
     except SuspiciousOperation:

@@ -1,4 +1,4 @@
-"""The console's own tables: roles, identities and second factors of users, and their preferences and saved views."""
+"""The console's own tables."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["Grant", "Identity", "Preferences", "Role", "SavedView", "SecondFacto
 class Role(models.IntegerChoices):
     """The rights of a user in some namespaces. Each role includes the rights of the roles before it."""
 
-    VIEWER = 1, gettext_lazy("viewer")  # names, numbers, acts
-    READER = 2, gettext_lazy("reader")  # keys, properties and payloads of messages
-    OPERATOR = 3, gettext_lazy("operator")  # plan, apply and undo acts
-    ADMIN = 4, gettext_lazy("admin")  # roles of users, policies of namespaces, deleting topics
+    VIEWER = 1, gettext_lazy("viewer")  # Sees names, numbers and acts
+    READER = 2, gettext_lazy("reader")  # Sees keys, properties and payloads of messages
+    OPERATOR = 3, gettext_lazy("operator")  # Plans, applies and undoes acts
+    ADMIN = 4, gettext_lazy("admin")  # Sets roles of users and policies of namespaces, and deletes topics
 
     @property
     def word(self) -> str:
-        """The role as commands, forms, settings and the act log write it. Pages show `label`."""
+        """The role's untranslated name. Pages show `label`."""
         return self.name.lower()
 
 
 class Grant(models.Model):
-    """A role that one user has in the namespaces of one pattern: `*`, `tenant/*` or `tenant/namespace`."""
+    """A user's role in the namespaces that match `*`, `tenant/*` or `tenant/namespace`."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     role = models.SmallIntegerField(choices=Role)
     pattern = models.TextField()
-    # True if a group at the login server gives this grant. Each login sets such grants again.
+    # True if a group at the login server gives this grant. Each login renews these grants.
     from_login = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -49,8 +49,8 @@ class Preferences(models.Model):
     """One user's choices for the pages."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
-    time_zone = models.TextField(default="UTC")  # a name of the IANA database
-    language = models.TextField(default="")  # empty: the choice of Django's LocaleMiddleware
+    time_zone = models.TextField(default="UTC")  # IANA name
+    language = models.TextField(default="")  # If empty, Django's LocaleMiddleware chooses
 
     class Meta:
         db_table = "vela_preferences"
@@ -62,17 +62,18 @@ class Preferences(models.Model):
 class SavedView(models.Model):
     """The filters of a list, saved under a name.
 
-    A view gives no rights: the list leaves out rows that a user may not see.
+    A view gives no rights. The list leaves out rows that the user may not see.
     """
 
-    # The first constraint below serves as this column's index.
+    # The constraint vela_saved_view_name serves as this column's index.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)
-    path = models.TextField()  # of the list
+    path = models.TextField()
     name = models.TextField()
-    query = models.TextField()  # filters and sort order, but not the page of the list
-    # Patterns of namespaces, separated by spaces. Operators in all of them see the view. Empty: only its owner sees it.
+    query = models.TextField()  # Filters and sort order, without the page number
+    # Namespace patterns, separated by spaces. Operators in all of these namespaces see the view.
+    # If the field is empty, only the owner sees the view.
     shared_in = models.TextField(default="")
-    is_default = models.BooleanField(default=False)  # opened when its owner opens the list without filters
+    is_default = models.BooleanField(default=False)  # Opens when the owner opens the list without filters
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -92,7 +93,7 @@ class SavedView(models.Model):
 
 
 class Identity(models.Model):
-    """A user's identity at the login server. Such a user cannot log in with a password."""
+    """A user's identity at the login server. The user cannot log in with a password."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="identity"
@@ -119,9 +120,9 @@ class SecondFactor(models.Model):
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="second_factor"
     )
-    secret = models.TextField()  # encrypted
-    last_step = models.BigIntegerField()  # time step of the last accepted code: no code is accepted twice
-    recovery_codes = models.JSONField()  # the SHA-256 of each unused code
+    secret = models.TextField()  # Encrypted
+    last_step = models.BigIntegerField()  # Time step of the last accepted code, which cannot be used again
+    recovery_codes = models.JSONField()  # SHA-256 of each unused code
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

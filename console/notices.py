@@ -1,4 +1,4 @@
-"""The notices at the top of a page, for example that the broker does not respond."""
+"""The notices about problems at the top of a page."""
 
 from __future__ import annotations
 
@@ -25,30 +25,27 @@ _OF_THE_BROKER = (Trouble.BROKER_SILENT, Trouble.BROKER_STOPPED, Trouble.NO_BROK
 class Notices:
     """The current problems as the page shows them."""
 
-    html: SafeString  # empty if all is well
-    effects: tuple[str, ...] = ()  # classes of the page's body
-    since_ms: int | None = None  # numbers have been stale since this time, the earliest of several notices
+    html: SafeString  # Empty if all is well
+    effects: tuple[str, ...] = ()  # CSS classes of the page's body
+    since_ms: int | None = None  # Numbers have been stale since this time
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of the live stream's event `health`."""
+        """Return the data of the live stream's event `health`."""
         return {"html": self.html, "effects": self.effects, "since_ms": self.since_ms}
 
 
 def notices_of(state: Chrome, waiting_acts: int) -> Notices:
-    """Return the notices of the problems in `state`. `waiting_acts`: how many waiting acts the user may see."""
+    """Return the notices for `state`. `waiting_acts` counts the waiting acts that the user may see."""
     return _rendered(state.troubles, now_ms=state.now_ms, state=state, waiting_acts=waiting_acts)
 
 
 def database_is_silent(since_ms: int | None) -> Notices:
-    """Return the notice that the database has stopped answering."""
+    """Return the notice that the database does not answer."""
     return _rendered({Trouble.DATABASE: since_ms}, now_ms=int(time.time() * 1000))
 
 
 def own_notices() -> list[tuple[str, str, SafeString]]:
-    """Return the name, effects and notice of each problem that the page's own script detects.
-
-    The script fills in the time.
-    """
+    """Return the name, effects and notice of each problem that the page's script detects."""
     return [
         (trouble, " ".join(WORDS[trouble].effects), _html([_notice(trouble, is_blank=True)], now_ms=0))
         for trouble in (Trouble.CONSOLE, Trouble.DATABASE)
@@ -61,8 +58,8 @@ class _Notice:
     words: TroubleWords
     since_ms: int | None
     since_iso: str
-    clock: str  # the time of `since_ms`, empty if there is none
-    is_blank: bool  # the page's own script fills in the time
+    clock: str
+    is_blank: bool  # The page's script fills in the time
     host: str | None
     pid: int | None
     waiting_acts: int

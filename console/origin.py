@@ -1,4 +1,4 @@
-"""Where a request comes from, for the act log and for the count of failed logins."""
+"""Tell where a request comes from, for the act log and for the count of failed logins."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def origin_of(request: HttpRequest) -> str:
 
 
 def api_origin_of(request: HttpRequest) -> str:
-    """Return `api` for a user, or `token` for a bearer token, and the client's address."""
+    """Return `token` for a bearer token, or else `api`, and the client's address."""
     has_token = request.headers.get("Authorization", "")[:7].lower() == "bearer "
     return f"{'token' if has_token else 'api'} {client_address(request)}".strip()
 
 
 def client_address(request: HttpRequest) -> str:
-    """Return the address that the outermost of VELA_PROXY_COUNT proxies saw. If it is unknown, return the peer's."""
+    """Return the client's address that the outermost of VELA_PROXY_COUNT proxies saw, or else the peer's address."""
     peer = str(request.META.get("REMOTE_ADDR", ""))
     proxies = getattr(settings, "VELA_PROXY_COUNT", 0)
     forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]

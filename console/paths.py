@@ -1,4 +1,4 @@
-"""Where the console's templates and static files are, for the settings of a project that embeds it."""
+"""Folders of the console's templates and static files, for projects that embed the console."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HERE: Final = Path(__file__).resolve().parent
 
 
 def _folder(name: str) -> Path:
-    """Return a folder inside the package if Vela is installed, beside the package in a checkout."""
+    """Return a folder inside the installed package, or beside the package in a checkout."""
     inside = _HERE / name
     return inside if inside.is_dir() else _HERE.parent / name
 

@@ -1,4 +1,4 @@
-"""Find where the message browser reads: the ranges of the log of a topic, or of each of its partitions."""
+"""Find the log ranges that the message browser reads."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from console.queries.topics.topic import TopicHead, partitions
 
 __all__ = ["MOST_LANES", "Lane", "lanes_of"]
 
-MOST_LANES = 32  # partitions that can be merged: reading each takes queries of its own
+MOST_LANES = 32  # Each lane costs extra queries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One log, and the ranges in it to read."""
+    """The log of a topic or partition, with the ranges to read."""
 
     topic_id: int
     topic_name: str
-    partition: int  # -1 = the topic is not partitioned, or is itself a partition
+    partition: int  # -1 unless the request names a partitioned topic
     log: Log
-    spans: tuple[Run, ...]  # indexes to look at, in log order
-    cursor: CursorAt | None = None  # of the given subscription
-    # Index of a partly acked batch → bitset of its unacked members. None: acked messages are included too.
+    spans: tuple[Run, ...]  # Log indexes, oldest first
+    cursor: CursorAt | None = None
+    # Maps the log index of a partly acked batch to the bitset of its unacked messages.
+    # If None, acked messages are read too.
     unacked: Mapping[int, int] | None = None
-    is_cut: bool = False  # the cursor has more acks than are read at once
+    is_cut: bool = False  # The cursor has more acks than one read returns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class _Topic:
 
 
 def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
-    """Return where to read. At most seven queries, and one more for each cursor if the start is "next" or "holes".
+    """Return the ranges to read in each log.
 
     Raises AskedInvalid if the topic has no such partition, subscription or position, or too many partitions to merge.
     """
@@ -120,9 +121,9 @@ def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]
 
 
 def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
-    """Return the position to start at, with the time of its entry. Lanes without that entry start at this time.
+    """Return the start position, with the time at which the other lanes start.
 
-    If there is only one lane, nothing needs the time, and it is 0.
+    The time is 0 if there is only one lane.
     """
     assert asked.spot is not None
     spot = asked.spot
@@ -148,9 +149,9 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that they begin at a mark, or after it.
 
-    The lane that has the mark's entry is cut at this entry. The entry remains if `is_inclusive`, or if the previous
-    page looked at only a part of it. All other lanes are cut at the mark's time. All of their entries of that
-    millisecond remain, and `Scan` leaves out those that the previous page looked at.
+    The mark's entry remains if `is_inclusive`, or if the previous page looked at only a part of the entry.
+    The other lanes are cut at the mark's time. They keep all entries of that millisecond, because `Scan` skips
+    the entries that the previous page looked at.
     """
     spot = mark.spot
     others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]
@@ -169,14 +170,14 @@ def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusiv
         index = lane.log.index_of(spot.ledger_id, spot.entry_id)
         keeps_entry = is_inclusive or spot.batch_index >= 0
         is_stored = lane.log.place_at(index) == (spot.ledger_id, spot.entry_id)
-        # A position that is not stored is after the last entry of its ledger: `index` is then the end of that ledger.
+        # If the position is not stored, `index` is the end of its ledger.
         at = index + (is_stored and is_backward == keeps_entry)
         found.append(_cut_at(lane, at, is_backward=is_backward))
     return found
 
 
 def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
-    """Return the lane with its indexes from `index` on. If backward, return it with those before `index`."""
+    """Keep the indexes from `index` on. If backward, keep the indexes before `index`."""
     low, high = (0, index - 1) if is_backward else (index, lane.log.end)
     spans = tuple(
         (max(first, low), min(last, high)) for first, last in lane.spans if first <= high and last >= low
@@ -185,7 +186,7 @@ def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
 
 
 def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
-    """Return for each lane the index of the first entry stored at or after a time, or the log's end. One query."""
+    """Return the index of each lane's first entry at or after `time_ms`, or the log's end."""
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:
@@ -211,12 +212,12 @@ def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
 
 
 def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
-    """Return the lane with only its unacked entries. For holes, keep only those that an acked entry follows."""
+    """Keep only unacked entries. With `only_holes`, an acked entry must follow them."""
     assert lane.cursor is not None
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)
     end = lane.log.end
-    if only_holes or not acked.complete:  # if it is not complete, later acks are not known
+    if only_holes or not acked.complete:  # If the list is incomplete, later acks are unknown
         end = acked.runs[-1][0] if acked.runs else mark_delete + 1
     return replace(
         lane,
@@ -227,7 +228,6 @@ def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
 
 
 def _gaps(acked: AckedBeyond, index: int, end: int) -> Iterator[Run]:
-    """Yield the runs of entries that are not completely acked, from `index` on and before `end`."""
     for first, last in acked.runs:
         if index < min(first, end):
             yield index, min(first, end) - 1

@@ -1,4 +1,4 @@
-"""One message: its stored data, its state on each subscription, and its neighbours."""
+"""Read one message, its state on each subscription, and its neighbours."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ __all__ = [
     "states_of",
 ]
 
-SHOWN_BYTES: Final = 64 * 1024  # of a body, at first
-ALL_BYTES: Final = 1024 * 1024  # of a body, if the user asks for all of it
+SHOWN_BYTES: Final = 64 * 1024  # Shown at first
+ALL_BYTES: Final = 1024 * 1024  # Shown on request
 _KEY_BOUNDS: Final = Bounds(entries=2_000, bytes=16 * 1024 * 1024, seconds=0.2)
 
 
 class MessageMissing(LookupError):
-    """There is no such message. The text says why."""
+    """The message does not exist or is no longer stored. The error's text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +54,10 @@ class FoundMessage:
 
     topic_id: int
     log: Log
-    spot: Spot  # with a batch index if the entry is a batch and can be read
+    spot: Spot  # Has a batch index if the entry is a readable batch
     opened: OpenedEntry
-    message: Message | None  # None: the entry's messages cannot be read
-    # The messages before and after this one in its batch, or else the entries before and after its entry.
+    message: Message | None  # None if the entry's messages cannot be read
+    # Neighbours in the same batch, or else the neighbouring entries.
     older: Spot | None
     newer: Spot | None
 
@@ -68,31 +68,31 @@ class FoundMessage:
 
     @property
     def metadata(self) -> Message | None:
-        """Return the message. If the entry cannot be opened, return its readable metadata, or None."""
+        """Return the message. If it cannot be read, return its entry's metadata or None."""
         return self.message or self.opened.outer
 
     @property
     def payload(self) -> bytes:
-        """Return the message's payload, or all bytes that were read of an entry that cannot be opened."""
+        """Return the payload. If the entry cannot be opened, return its raw bytes."""
         return bytes(self.opened.stored.data) if self.message is None else self.message.payload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStates:
-    """The states of one message on its topic's subscriptions."""
+    """The states of one message on each subscription."""
 
-    rows: Sequence[tuple[CursorAt, MessageState]]  # the first 500 by name
+    rows: Sequence[tuple[CursorAt, MessageState]]  # The first 500 by name
     is_all: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyNeighbour:
-    """The next message with the same key in one direction."""
+    """The nearest message with the same key in one direction."""
 
     spot: Spot | None
-    stopped_by: StoppedBy  # if no neighbour was found: "end", or why the search gave up
-    looked_at: int  # entries
-    unjudged: int  # entries among them whose key cannot be read
+    stopped_by: StoppedBy  # Why the search ended without a neighbour
+    looked_at: int  # Entries
+    unjudged: int  # Entries whose key cannot be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +103,13 @@ class Body:
     schema: SchemaAt | None
     size_bytes: int
     shown_bytes: int
-    can_show_all: bool  # the page can show more of the payload than `shown_bytes`
+    can_show_all: bool
 
 
 def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
-    """Read one message. Three queries. Raises MessageMissing if it never existed, was trimmed or was compacted away.
+    """Read one message, or the first message if `spot` names a whole batch.
 
-    If `spot` names a whole batch, return its first message.
+    Raises MessageMissing if the message is not stored.
     """
     log = log_of(head.id)
     place = (spot.ledger_id, spot.entry_id)
@@ -147,7 +147,7 @@ def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
 
 
 def partition_of(head: TopicHead, spot: Spot) -> str:
-    """Return the name of the partition with `spot`'s ledger. Three queries. Raises MessageMissing if none has it."""
+    """Return the name of the partition with `spot`'s ledger. Raises MessageMissing if no partition has the ledger."""
     rows = partitions(head.id)
     logs = logs_of([row.id for row in rows])
     for row in rows:
@@ -161,7 +161,7 @@ def partition_of(head: TopicHead, spot: Spot) -> str:
 
 
 def body_of(found: FoundMessage, head: TopicHead, *, shows_all: bool) -> Body:
-    """Decode at most the first 64 KiB of the payload, or the first 1 MiB with `shows_all`. At most one query."""
+    """Decode at most the first 64 KiB of the payload, or the first 1 MiB with `shows_all`."""
     payload, limit = found.payload, ALL_BYTES if shows_all else SHOWN_BYTES
     shown = payload[:limit]
     size_bytes = found.opened.stored.size_bytes if found.message is None else len(payload)
@@ -178,7 +178,7 @@ def body_of(found: FoundMessage, head: TopicHead, *, shows_all: bool) -> Body:
 
 
 def states_of(found: FoundMessage) -> SubscriptionStates:
-    """Return the states of the message on its topic's subscriptions, sorted by name. At most four queries."""
+    """Return the message's state on each subscription of its topic, sorted by name."""
     cursors = cursors_of([found.topic_id])
     is_all = len(cursors) <= MOST_CURSORS
     cursors = cursors[:MOST_CURSORS]
@@ -202,9 +202,9 @@ def states_of(found: FoundMessage) -> SubscriptionStates:
 
 
 def key_neighbours(found: FoundMessage, head: TopicHead) -> tuple[KeyNeighbour, KeyNeighbour] | None:
-    """Search nearby for the messages with the same key before and after this one. None if it has no readable key.
+    """Search nearby for the previous and the next message with the same key.
 
-    Raises MessageMissing if it was trimmed in the meantime.
+    Returns None if the message has no readable key. Raises MessageMissing if the message was trimmed in the meantime.
     """
     message = found.metadata
     if message is None or not message.key:
@@ -250,7 +250,6 @@ def _member(opened: OpenedEntry, spot: Spot) -> Message | None:
 
 
 def _with_neighbours_inside(found: FoundMessage, message: Message) -> FoundMessage:
-    """Return the message with the neighbours that it has inside its batch, if any."""
     members = [each.batch_index for each in found.opened.messages]
     at = members.index(message.batch_index)
     place = found.opened.stored.place

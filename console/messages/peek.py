@@ -1,4 +1,4 @@
-"""The next messages of a subscription, read from the log without consuming them."""
+"""Read the next messages of a subscription without consuming them."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ class PeekedMessage:
 
     ledger_id: int
     entry_id: int
-    batch_index: int  # -1 = not a member of a batch, or an entry that cannot be read
+    batch_index: int  # -1 outside a batch, and for an unreadable entry
     batch_size: int
     append_ms: int
     publish_ms: int
-    deliver_at_ms: int  # 0 = at once
-    size_bytes: int  # of the payload, or of the entry if it cannot be read
+    deliver_at_ms: int  # 0 means at once
+    size_bytes: int  # Size of the payload, or of an unreadable entry
     key: str | None
-    key_is_base64: bool  # the key is binary, and `key` is its base64 text
+    key_is_base64: bool
     properties: tuple[tuple[str, str], ...]
     producer: str
-    preview: str  # at most 200 characters
-    is_text: bool  # False: `preview` is hexadecimal
-    null_value: bool  # the producer sent no value at all, not an empty one
-    trouble: str  # why the entry cannot be read; "" = it can
-    cells: tuple[str | None, ...] = ()  # of the chosen columns; None = the message has no such value
+    preview: str
+    is_text: bool  # If false, preview is hexadecimal
+    null_value: bool
+    trouble: str  # Why the entry cannot be read
+    cells: tuple[str | None, ...] = ()
 
     @property
     def was_published_apart(self) -> bool:
-        """Whether the message was stored more than a second before or after the producer's publish time."""
+        """Return whether the publish time and the storage time differ by more than a second."""
         return bool(self.publish_ms) and abs(self.append_ms - self.publish_ms) > 1000
 
     @property
@@ -65,16 +65,16 @@ class PeekedMessage:
 
     @property
     def message_id(self) -> str:
-        """Return the id as acts take it: ledger:entry, and for a member of a batch ledger:entry:-1:index."""
+        """Return the message id in the form that acts expect."""
         return str(MessageId(self.ledger_id, self.entry_id, batch_index=self.batch_index))
 
 
 def peek(
     log: Log, places: Iterable[Place], *, unacked: Mapping[Place, int], limit: int = PEEK_MESSAGES
 ) -> list[PeekedMessage]:
-    """Return the messages at these places in order, at most `limit`. One query.
+    """Return at most `limit` of the messages at these places, in order.
 
-    Leaves out the acked members of partly acked batches: `unacked` has the bitset of the unacked members of each.
+    For each partly acked batch, `unacked` has the bitset of the messages to return.
     """
     asked = list(places)
     entries = fetch_entries(
@@ -93,7 +93,7 @@ def peek(
 
 
 def next_messages(head: SubscriptionHead, limit: int) -> list[PeekedMessage]:
-    """Return the next unacked messages, at most `limit`, delivered or not. Four queries."""
+    """Return the next unacked messages, whether delivered or not."""
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
     acked = acked_beyond(head.id, log, mark_delete)
@@ -129,7 +129,7 @@ def peeked(entry: StoredEntry, message: Message) -> PeekedMessage:
 
 
 def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
-    """Return an entry whose messages cannot be read, as lists show it."""
+    """Return an unreadable entry as lists show it."""
     entry, header, outer = opened.stored, opened.header, opened.outer
     return PeekedMessage(
         ledger_id=entry.ledger_id,
@@ -152,16 +152,15 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
 
 
 def preview_of(payload: bytes) -> tuple[str, bool]:
-    """Return the first 200 characters and True if the payload begins with UTF-8 text, else hexadecimal and False.
+    """Return the first 200 characters of a text and True, or the first 64 bytes in hexadecimal and False.
 
-    Only the first 800 bytes count. Text has no control characters except tabs and line breaks. Hexadecimal shows the
-    first 64 bytes.
+    A text is UTF-8 without control characters in its first 800 bytes.
     """
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
-        # The cut may have split the last character, which does not make the payload binary.
+        # The cut may have split the last character.
         if len(payload) == len(head) or error.start < len(head) - 3:
             return head[:64].hex(" "), False
         text = head[: error.start].decode()

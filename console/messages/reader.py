@@ -1,4 +1,4 @@
-"""Read the entries of one lane piece by piece, in log order or backwards."""
+"""Read the entries of one log piece by piece, in log order or backwards."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ENTRY_BYTES", "LaneReader", "Piece"]
 
-MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # a larger entry is read only up to `_HEAD_BYTES`
+MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # A larger entry is read only up to _HEAD_BYTES
 PIECE_ENTRIES: Final = 100
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024
-_RANGES: Final = 100  # most ranges of entries in one piece
-_NARROWED_ENTRIES: Final = 20_000  # entries that one piece covers if key hashes leave most of them out
+_RANGES: Final = 100
+_NARROWED_ENTRIES: Final = 20_000  # Entries that one piece covers in a search by key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
     """The entries that one query returned."""
 
-    entries: Sequence[StoredEntry]  # in the direction of reading
-    steps: Sequence[int]  # for each entry: 1, plus the entries before it that were left out by key hash
-    gone: int  # entries that were trimmed, or moved to another place, after the log was read
+    entries: Sequence[StoredEntry]
+    # For each entry, 1 plus the number of entries left out before it by key hash.
+    steps: Sequence[int]
+    gone: int  # Entries that were trimmed or moved after the log was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picked(StoredEntry):
-    picked: int  # entries that the query chose before it applied the limit in bytes
+    picked: int  # Entries that the query chose before the byte limit
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
     ledger_id: int
-    begin: int  # index of the ledger's first entry
-    first: int  # index
+    begin: int  # Log index of the ledger's first entry
+    first: int  # Log index
     last: int
 
     def entry_of(self, index: int) -> int:
@@ -49,7 +50,7 @@ class _Range:
 
 
 class LaneReader:
-    """Reads one lane. `shares` is the number of lanes that are read together: they share the limits of a piece."""
+    """Reads one lane. `shares` lanes are read together and share the limits of a piece."""
 
     def __init__(self, lane: Lane, *, is_backward: bool, slots: Sequence[int] | None, shares: int) -> None:
         self.lane = lane
@@ -61,14 +62,17 @@ class LaneReader:
         self._spans = deque(reversed(lane.spans) if is_backward else lane.spans)
 
     def next_piece(self) -> Piece | None:
-        """Read the next piece; None at the end. One query. A piece is empty only if all its entries are gone."""
+        """Read the next piece. Return None at the end.
+
+        A piece is empty only if all its entries are gone.
+        """
         ranges, store = self._next_ranges()
         if not ranges or store is None:
             return None
         return self._read(ranges, store)
 
     def _next_ranges(self) -> tuple[list[_Range], Store | None]:
-        """Remove the next piece's ranges from the spans. Return them, and the one store that has them all."""
+        """Take the next piece's ranges, which all lie in one store."""
         ranges: list[_Range] = []
         store: Store | None = None
         left = self._most_covered
@@ -76,7 +80,7 @@ class LaneReader:
             first, last = self._spans[0]
             ledger = self.lane.log.ledger_at(last if self._is_backward else first)
             if ledger is None or ledger.store is None:
-                self._spans.popleft()  # the ledger was trimmed
+                self._spans.popleft()  # The ledger was trimmed
                 continue
             if store not in (None, ledger.store):
                 break
@@ -120,7 +124,7 @@ class LaneReader:
         return self._piece(ranges, rows)
 
     def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
-        """Return the ranges up to `through`, the piece's last entry. Add the ranges after it to the spans again."""
+        """Return the ranges up to `through`, the piece's last entry. Put the rest back into the spans."""
         taken: list[_Range] = []
         rest: list[tuple[int, int]] = []
         for each in ranges:
@@ -140,10 +144,10 @@ class LaneReader:
         return taken
 
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
-        """Return the piece with its steps.
+        """Count the steps, and the entries that are gone.
 
-        The query returns the last entry of each range, in the direction of reading, even if the key hash of that entry
-        does not match. Entries that a range has after its last row are therefore no longer stored: they count as gone.
+        The query returns the end of each range, whatever its key hash. If the rows of a range stop earlier, the
+        remaining entries are no longer stored.
         """
         steps: list[int] = []
         gone = at = before = 0

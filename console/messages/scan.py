@@ -1,4 +1,4 @@
-"""A bounded search through one log or several, in order, message by message. It reports where it stopped, and why."""
+"""Search logs message by message, within limits. Report where the search stopped and why."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from vela.wire.entry import Message
 __all__ = ["EXPORT_BOUNDS", "PAGE_BOUNDS", "Bounds", "Hit", "Looked", "Scan", "StoppedBy"]
 
 StoppedBy = Literal["end", "limit", "entries", "bytes", "time", "database", "cursor"]
-_Key = tuple[int, int, int]  # append time, ledger, entry; negative if the scan goes backward
+_Key = tuple[int, int, int]  # Append time, ledger and entry, negated in a backward search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """The limits of one search."""
 
-    entries: int  # opened
-    bytes: int  # read
+    entries: int  # Opened entries
+    bytes: int
     seconds: float
 
 
 PAGE_BOUNDS: Final = Bounds(entries=20_000, bytes=64 * 1024 * 1024, seconds=0.8)
 EXPORT_BOUNDS: Final = Bounds(entries=1_000_000, bytes=1024 * 1024 * 1024, seconds=60.0)
-PAUSE_S: Final = 1.0  # the caller of `steps` can stop the search about this often
+PAUSE_S: Final = 1.0  # Interval at which `steps` yields None
 
 
 class _TimeUp(Exception):
@@ -45,11 +45,11 @@ class _TimeUp(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One message that matches, or an entry that matches but whose messages cannot be read."""
+    """One matching message, or a matching entry whose messages cannot be read."""
 
     lane: Lane
     opened: OpenedEntry
-    message: Message | None  # None: the entry's messages cannot be read
+    message: Message | None  # None if the entry's messages cannot be read
 
     @property
     def spot(self) -> Spot:
@@ -59,23 +59,23 @@ class Hit:
 
 @dataclass(slots=True, kw_only=True)
 class Looked:
-    """How much the search has looked at so far, and why it stopped."""
+    """The progress of a search, and why it stopped."""
 
-    entries: int = 0  # including those left out by key hash
+    entries: int = 0  # Includes entries left out by key hash
     opened: int = 0
-    messages: int = 0  # in the entries that were opened
+    messages: int = 0
     bytes: int = 0
     matched: int = 0
-    unjudged: Counter[Trouble] = field(default_factory=Counter)  # entries that the filters could not judge
-    gone: int = 0  # entries that were trimmed or moved to other storage during the search
-    oldest_ms: int = 0  # when the oldest and the newest opened entry were stored; 0 = none
+    unjudged: Counter[Trouble] = field(default_factory=Counter)
+    gone: int = 0  # Entries trimmed or moved during the search
+    oldest_ms: int = 0  # 0 if no entry was opened
     newest_ms: int = 0
     stopped_by: StoppedBy = "end"
-    mark: Mark | None = None  # the last message or entry looked at: the next page continues after it
+    mark: Mark | None = None
 
 
 class Scan:
-    """One search. Iterate over `hits` or `steps`; `looked` counts as the search goes, and is complete at its end."""
+    """One search. Iterate over `hits` or `steps`. At the end, `looked` is complete."""
 
     def __init__(self, lanes: Sequence[Lane], asked: Asked, bounds: Bounds) -> None:
         self.looked = Looked(mark=asked.after)
@@ -90,11 +90,11 @@ class Scan:
         self._buffers: list[deque[tuple[StoredEntry, int]]] = [deque() for _ in lanes]
 
     def hits(self) -> Iterator[Hit]:
-        """Yield the hits in order. Afterwards `looked.stopped_by` says why there are no more."""
+        """Yield the hits in order."""
         return (hit for hit in self.steps() if hit is not None)
 
     def steps(self) -> Iterator[Hit | None]:
-        """Yield the hits, and None about once a second, so that the caller can stop in between."""
+        """Yield the hits, and None about once a second, so that the caller can stop the search."""
         begun_s = time.monotonic()
         self._until_s, pause_s = begun_s + self._bounds.seconds, begun_s + PAUSE_S
         try:
@@ -130,7 +130,7 @@ class Scan:
         return "time" if time.monotonic() >= self._until_s else None
 
     def _merged(self) -> Iterator[tuple[LaneReader, StoredEntry]]:
-        """Yield the entries of all lanes by the time at which they were stored, then by position."""
+        """Merge the entries of all lanes by storage time and position."""
         heads = [
             (self._key(entry), at)
             for at in range(len(self._readers))
@@ -147,10 +147,7 @@ class Scan:
                 heappush(heads, (self._key(following), at))
 
     def _next(self, at: int) -> StoredEntry | None:
-        """Return the next entry of a lane, and leave it in the buffer. Read pieces while the buffer is empty.
-
-        None at the end of the lane. Raises _TimeUp if the time is over and the buffer is still empty.
-        """
+        """Return the next entry of a lane and leave it in the buffer. Raises _TimeUp if the search takes too long."""
         buffer, looked = self._buffers[at], self.looked
         while not buffer:
             piece = self._readers[at].next_piece()
@@ -168,7 +165,7 @@ class Scan:
         return sign * entry.append_ms, sign * entry.ledger_id, sign * entry.entry_id
 
     def _was_seen(self, entry: StoredEntry) -> bool:
-        """Return whether the previous page has looked at all of this entry."""
+        """Return whether the previous page looked at the whole entry."""
         after = self._asked.after
         if after is None or (entry.place == after.spot[:2] and after.spot.batch_index >= 0):
             return False
@@ -177,7 +174,7 @@ class Scan:
         return self._key(entry) <= (sign * after.append_ms, sign * ledger_id, sign * entry_id)
 
     def _of_entry(self, reader: LaneReader, entry: StoredEntry) -> Iterator[Hit]:
-        """Yield the hits in one entry. Set the mark before each, so that the next page continues after it."""
+        """Set the mark before each yield, because the caller may stop after any hit."""
         looked, filters = self.looked, self._asked.filters
         self._count(entry)
         opened = open_entry(entry, most_bytes=MOST_ENTRY_BYTES, most_unpacked_bytes=MOST_ENTRY_BYTES)
@@ -203,7 +200,6 @@ class Scan:
         return None if opened.outer is None else matches(filters, opened.outer, has_payload=False)
 
     def _wanted(self, lane: Lane, opened: OpenedEntry) -> Sequence[Message]:
-        """Return the messages to judge, in the direction of the search."""
         asked, place = self._asked, opened.stored.place
         unacked = None if lane.unacked is None else lane.unacked.get(lane.log.index_of(*place))
         messages = list(unacked_members(opened, unacked))
@@ -216,10 +212,7 @@ class Scan:
     def _from(
         self, messages: list[Message], place: tuple[int, int], spot: Spot, *, is_inclusive: bool
     ) -> list[Message]:
-        """Return the members after `spot` in the search's direction, and the one at `spot` if `is_inclusive`.
-
-        Return all members if `spot` names none of this batch.
-        """
+        """Return the messages after `spot` in the search direction. Return all if `spot` names none of them."""
         if place != spot[:2] or spot.batch_index < 0:
             return messages
         sign = -1 if self._asked.is_backward else 1

@@ -1,4 +1,4 @@
-"""The state of a message on each subscription: acked, in flight, delayed, or simply not acked yet."""
+"""The state of a message on each subscription: acked, in flight, delayed or unacked."""
 
 from __future__ import annotations
 
@@ -28,19 +28,22 @@ MOST_CURSORS: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorAt:
-    """A subscription's cursor: everything up to the mark-delete position is acked."""
+    """The cursor of a subscription."""
 
     id: int
     topic_id: int
     name: str
     mark_delete_ledger: int
     mark_delete_entry: int
-    delays: bool  # messages wait for their delivery times
+    delays: bool  # Messages wait for their delivery times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A run of entries that one consumer has in flight. On Exclusive and Failover, acked entries may be among them."""
+    """A run of entries that one consumer has in flight.
+
+    On Exclusive and Failover subscriptions, the run may include acked entries.
+    """
 
     subscription_id: int
     consumer_name: str
@@ -55,11 +58,11 @@ class Delivery:
 class MessageState:
     """The state of one message on one subscription."""
 
-    word: str  # acked, in flight, delayed or unacked
+    word: str
     tone: str
-    is_hole: bool = False  # the message is not acked, but a later entry is completely acked
-    delivery: Delivery | None = None  # if it is in flight
-    due_ms: int = 0  # if it is delayed
+    is_hole: bool = False  # Unacked, although a later entry is completely acked
+    delivery: Delivery | None = None
+    due_ms: int = 0  # Delivery time of a delayed message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +81,12 @@ class _Name:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """The stored data about some entries on some subscriptions."""
+    """The stored states of some entries on some subscriptions."""
 
-    # By cursor, ledger and chunk: the bitmap of completely acked entries, and the ack sets by entry id.
+    # The key is cursor, ledger and chunk.
+    # The value is the bitmap of completely acked entries and the ack sets by entry id.
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]
-    last_acked: Mapping[int, Place]  # by cursor: the last completely acked entry after mark-delete
+    last_acked: Mapping[int, Place]  # Last completely acked entry after mark-delete, by cursor
     pending: Mapping[tuple[int, Place], Delivery]
 
     def of(
@@ -116,9 +120,9 @@ class States:
 
 
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
-    """Return the cursors of some topics, sorted by name. With `name`, only this subscription's. One query.
+    """Return the cursors of some topics, sorted by name. `name` selects one subscription.
 
-    Returns at most MOST_CURSORS + 1, so that the caller sees whether there are more than MOST_CURSORS.
+    Returns at most MOST_CURSORS + 1 cursors. The extra cursor shows that there are too many.
     """
     return fetch(
         CursorAt,
@@ -129,7 +133,7 @@ def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[Curs
 
 
 def subscription_names(topic_id: int) -> list[str]:
-    """Return the names of the subscriptions of a topic, or of its partitions, at most 500. One query."""
+    """Return at most 500 names of the subscriptions of a topic or of its partitions."""
     return [
         row.name
         for row in fetch(_Name, "subscription", "names", {"topic_id": topic_id, "limit": MOST_CURSORS})
@@ -137,7 +141,7 @@ def subscription_names(topic_id: int) -> list[str]:
 
 
 def states_at(cursors: Sequence[CursorAt], places: Collection[Place]) -> States:
-    """Read the stored states of these entries on these cursors. Three queries; none without cursors or places."""
+    """Read the states of the entries at `places` on these cursors."""
     if not cursors or not places:
         return States(chunks={}, last_acked={}, pending={})
     ids = [cursor.id for cursor in cursors]

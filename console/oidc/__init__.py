@@ -1,1 +1,1 @@
-"""Login at an OpenID Connect server: the authorization code flow with PKCE, and the roles that a user's groups give."""
+"""Login at an OpenID Connect server, with roles from the user's groups."""

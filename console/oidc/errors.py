@@ -1,4 +1,4 @@
-"""The errors of a login at the login server."""
+"""Errors of a login at the login server."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["LoginRefused", "ServerAway"]
 
 
 class LoginRefused(Exception):
-    """The login is refused. The text tells the user why, in the language that is active when it is read."""
+    """The login is refused. The error's text tells the user why."""
 
 
 class ServerAway(Exception):
-    """The login server does not answer as it should, or VELA_OIDC_CLIENT_SECRET_FILE cannot be read."""
+    """The login server gives no usable answer, or VELA_OIDC_CLIENT_SECRET_FILE cannot be read."""

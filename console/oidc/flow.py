@@ -1,4 +1,4 @@
-"""Begin a login at the login server and end it. In between, the session stores the secrets of the login."""
+"""Begin and end a login at the login server. In between, the session stores the login's secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Arrival", "come_back", "way_there"]
 LASTS_S: Final = 600
 
 _KEY: Final = "oidc_logins"
-_MOST: Final = 5  # open logins of one session, for example in several tabs
+_MOST: Final = 5  # Open logins in one session
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +36,13 @@ class Arrival:
     """A user who came back from the login server."""
 
     claims: dict[str, Any]
-    next_page: str  # the page to open after the login, "" for the overview
+    next_page: str  # Empty for the overview
 
 
 def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_page: str) -> str:
-    """Begin a login: return the address to open at the login server, which later sends the browser to `back`.
+    """Begin a login and return the address to open at the login server.
 
-    Raises ServerAway like `login_server`.
+    The login server later sends the browser to `back`. Raises ServerAway if the server's addresses cannot be read.
     """
     server = login_server(settings.oidc_issuer)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -72,11 +72,11 @@ def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_pa
 
 
 def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arrival:
-    """End a login: return the user's claims.
+    """End a login and return the user's claims.
 
-    Raises LoginRefused if this browser did not begin the login in the last 10 minutes, if the server refuses it, if
-    another server answers, or if the id token is missing or not valid. Raises ServerAway if the server gives no usable
-    answer, or if the client's secret cannot be read.
+    Raises LoginRefused if this browser did not begin the login in the last 10 minutes, if the server refuses the
+    login, or if a check of its answer fails. Raises ServerAway if the server gives no usable answer, or if the client's
+    secret cannot be read.
     """
     begun = asked.session.get(_KEY, {})
     kept = begun.pop(asked.GET.get("state", ""), None)
@@ -100,7 +100,7 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     if not isinstance(id_token, str):
         raise LoginRefused(gettext_lazy("The login server sent no id token."))
     claims = claims_of(id_token, server, client_id=settings.oidc_client_id, nonce=kept["nonce"])
-    # If the token lacks the groups, ask the server for them. The claim's name may be a path, or a URL with dots.
+    # Ask the server for groups that the token lacks. The claim's name may be a path, or a URL with dots.
     groups_claim = settings.oidc_groups_claim
     if groups_claim not in claims and groups_claim.partition(".")[0] not in claims:
         claims = {**_userinfo(server, token.get("access_token"), claims["sub"]), **claims}
@@ -141,10 +141,6 @@ def _secret(settings: LoginSettings) -> str:
 
 
 def _userinfo(server: LoginServer, access_token: object, subject: str) -> dict[str, Any]:
-    """Return the userinfo endpoint's claims about this user, or {} if there are none that can be used.
-
-    Raises ServerAway like `request`.
-    """
     if not server.userinfo_endpoint or not isinstance(access_token, str):
         return {}
     answer = request("GET", server.userinfo_endpoint, headers={"Authorization": f"Bearer {access_token}"})

@@ -1,4 +1,4 @@
-"""The id token: the user's identity, signed by the login server for this console and for this one login."""
+"""Check the id token, in which the login server signs the user's identity."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from console.oidc.server import LoginServer, keys_of
 
 __all__ = ["claims_of"]
 
-_LEEWAY_S: Final = 60  # by which the clocks of the two servers may differ
-_ALGORITHMS: Final = (  # signatures that a public key checks; "none" and HMAC are refused
+_LEEWAY_S: Final = 60  # Allowed difference between the clocks of the two servers
+_ALGORITHMS: Final = (  # Public-key signatures only, without "none" and HMAC
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),
 )
@@ -24,7 +24,7 @@ _ALGORITHMS: Final = (  # signatures that a public key checks; "none" and HMAC a
 def claims_of(id_token: str, server: LoginServer, *, client_id: str, nonce: str) -> dict[str, Any]:
     """Check the token and return its claims.
 
-    Raises LoginRefused if a check fails, ServerAway if the server's keys cannot be read.
+    Raises LoginRefused if a check fails, and ServerAway if the server's keys cannot be read.
     """
     try:
         claims = _signed(id_token, server)

@@ -24,10 +24,10 @@ _LONGEST_NAME: Final = 150
 
 
 def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> User:
-    """Return the user, with the roles that this login gives. Creates the user at the first login.
+    """Return the user with the roles of this login, and create the user at the first login.
 
-    Raises LoginRefused for a deactivated user, an e-mail address marked as unverified, and a subject with a NUL; at
-    the first login also if another user has the name, or if no claim can be a name.
+    Raises LoginRefused for a deactivated user, an e-mail address marked as unverified, and a subject with a NUL.
+    A first login is also refused if the name is taken, or if no claim can be a name.
     """
     if claims.get("email") and claims.get("email_verified") in (False, "false"):
         raise LoginRefused(
@@ -59,7 +59,7 @@ def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> 
 
 
 def groups_in(claims: dict[str, Any], settings: LoginSettings) -> list[str]:
-    """Return the user's groups. The claim's name may be a path: `realm_access.roles`."""
+    """Return the user's groups. The claim's name may be a path, such as `realm_access.roles`."""
     name = settings.oidc_groups_claim
     found: Any = claims.get(name)
     if found is None:
@@ -72,7 +72,7 @@ def groups_in(claims: dict[str, Any], settings: LoginSettings) -> list[str]:
 
 
 def roles_of(groups: Iterable[str], settings: LoginSettings) -> dict[str, Role]:
-    """Return, by pattern, the highest role that these groups give."""
+    """Return the highest role that these groups give for each namespace pattern."""
     theirs = frozenset(groups)
     given: list[GroupRole] = [each for each in settings.oidc_roles if each.group in theirs]
     return {
@@ -90,10 +90,10 @@ def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
     name = _name_in(claims)
     try:
         with transaction.atomic():
-            user = User.objects.create_user(name)  # without a password
+            user = User.objects.create_user(name)  # Sets no usable password
             Identity.objects.create(user=user, issuer=claims["iss"], subject=claims["sub"])
     except IntegrityError:
-        # Another login of the same identity may have created the user meanwhile.
+        # A concurrent login of the same identity may have created the user.
         if known := _known(str(claims["iss"]), str(claims["sub"])):
             return known
         raise LoginRefused(
@@ -110,7 +110,6 @@ def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
 
 
 def _name_in(claims: dict[str, Any]) -> str:
-    """Return the first claim that can be a name here: preferred_username, email if it is verified, or sub."""
     verified = claims.get("email_verified") in (True, "true")
     for claim in ("preferred_username", *(["email"] if verified else []), "sub"):
         name = User.normalize_username(str(claims.get(claim) or ""))

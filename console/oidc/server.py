@@ -1,4 +1,4 @@
-"""The login server's addresses and keys, which it publishes."""
+"""The addresses and keys that the login server publishes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LoginServer", "forget", "keys_of", "login_server", "request"]
 TIMEOUT_S: Final = 10.0
 
 _KEPT_S: Final = 3600.0
-# A token with an unknown key makes the console read the keys again, but at most once in this time.
+# A token with an unknown key causes a new read of the keys, at most once in this time.
 _KEYS_ANEW_S: Final = 30.0
 
 _servers: Final[dict[str, tuple[float, LoginServer]]] = {}
@@ -34,15 +34,14 @@ class LoginServer:
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
-    userinfo_endpoint: str  # "" if there is none
-    takes_basic: bool  # accepts the client's secret in the Authorization header
+    userinfo_endpoint: str  # Empty if the server has none
+    takes_basic: bool  # Accepts the client's secret in the Authorization header
 
 
 def login_server(issuer: str) -> LoginServer:
     """Return the server's addresses, read at most an hour ago.
 
-    Raises ServerAway if its discovery document cannot be read, names another issuer, or has an invalid endpoint or
-    lacks a required one.
+    Raises ServerAway if the discovery document cannot be read, names another issuer, or lacks a valid endpoint.
     """
     kept = _servers.get(issuer)
     if kept is not None and time.monotonic() - kept[0] < _KEPT_S:
@@ -69,9 +68,9 @@ def login_server(issuer: str) -> LoginServer:
 
 
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
-    """Return the keys that check the server's tokens, read at most an hour ago, or with `anew` at most 30 s ago.
+    """Return the keys that check the server's tokens, at most an hour old, or 30 s with `anew`.
 
-    Raises ServerAway if the server sends no key that can be read.
+    Raises ServerAway if the server sends no readable key.
     """
     kept = _keys.get(server.issuer)
     if kept is not None and time.monotonic() - kept[0] < (_KEYS_ANEW_S if anew else _KEPT_S):
@@ -82,10 +81,7 @@ def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
 
 
 def _read(document: dict[str, Any], url: str) -> KeySet:
-    """Return the keys in a document. Leaves out those that cannot be read, as section 5 of RFC 7517 recommends.
-
-    Raises ServerAway if no key can be read.
-    """
+    """Return the readable keys, as section 5 of RFC 7517 recommends. Raises ServerAway if there are none."""
     listed = document.get("keys")
     found: list[Key] = []
     fault: Exception | None = None
@@ -106,7 +102,7 @@ def forget() -> None:
 
 
 def request(method: str, url: str, **how: Any) -> httpx.Response:
-    """Send a request to the server. Raises ServerAway if it does not answer, or if the status is 500 or above."""
+    """Send a request to the server. Raises ServerAway for a missing answer and for a status of 500 or above."""
     try:
         answer = httpx.request(method, url, timeout=TIMEOUT_S, **how)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -128,7 +124,7 @@ def _json(method: str, url: str) -> dict[str, Any]:
 
 
 def _address(document: dict[str, Any], name: str, issuer: str) -> str:
-    """Return an endpoint. If the issuer's own address is https, the endpoint's must also be."""
+    """Return an endpoint. An https issuer must have https endpoints."""
     url = document.get(name)
     schemes = ("https",) if urlsplit(issuer).scheme == "https" else ("https", "http")
     with suppress(ValueError):  # urlsplit refuses an unclosed bracket

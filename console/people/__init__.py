@@ -1,1 +1,1 @@
-"""The console's users: logins, second factors, and each user's choices for the pages."""
+"""The console's users, with their logins, second factors and preferences."""

@@ -13,10 +13,9 @@ __all__ = ["PasswordAloneForm"]
 
 
 class PasswordAloneForm(AdminAuthenticationForm):
-    """Lets in only users for whom a password is enough. The others log in on the console's page."""
+    """Lets in only users for whom a password is enough."""
 
     def confirm_login_allowed(self, user: User) -> None:
-        """Raise ValidationError for a user who may not use these pages, or who needs a second factor."""
         super().confirm_login_allowed(user)
         if after_password(user) is not AfterPassword.LOGIN:
             raise ValidationError(_("You need a second factor: log in at /login, then come back."))

@@ -1,4 +1,4 @@
-"""Let django-axes count wrong codes and passwords like failed logins. Without django-axes, nothing is counted."""
+"""Count wrong codes and passwords as failed logins if django-axes is installed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["count_failure", "may_try"]
 
 
 def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
-    """Return whether this user may give a code or password from this address. If not, AxesMiddleware answers 429."""
+    """Return whether this user may try a code or password. If not, AxesMiddleware answers 429."""
     if not apps.is_installed("axes"):
         return True
-    from axes.handlers.proxy import AxesProxyHandler  # its models need the app `axes`
+    from axes.handlers.proxy import AxesProxyHandler  # The import fails without the app axes
 
     if AxesProxyHandler.is_allowed(request, {"username": user.get_username()}):
         return True
@@ -23,5 +23,5 @@ def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
 
 
 def count_failure(request: HttpRequest, user: AbstractBaseUser) -> None:
-    """Count a failure against the user's name and the address."""
+    """Count a failure for the user's name and the client's address."""
     user_login_failed.send(sender=__name__, credentials={"username": user.get_username()}, request=request)

@@ -1,4 +1,4 @@
-"""Between password and code: the session remembers a user who gave the right password and is not logged in yet."""
+"""Remember in the session a user who gave the right password and is not logged in yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEY: Final = "half_login"
 
 
 def begin(request: HttpRequest, user: User, next_page: str) -> None:
-    """Remember a user who gave the right password, and the page to open after the login."""
+    """Remember the user, and the page to open after the login."""
     request.session.cycle_key()
     request.session[_KEY] = {
         "user": user.pk,
@@ -32,7 +32,7 @@ def begin(request: HttpRequest, user: User, next_page: str) -> None:
 def half_logged_in(request: HttpRequest) -> User | None:
     """Return the user who gave the right password in the last ten minutes, or None.
 
-    Also return None if the user was deactivated or the password was changed in the meantime.
+    Returns None also if the user was deactivated or the password was changed.
     """
     kept = request.session.get(_KEY)
     if kept is None or time.time() > kept["until_s"]:

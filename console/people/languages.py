@@ -1,4 +1,4 @@
-"""The languages of the console's pages. The source is in English; the translations are in `console/locale`."""
+"""The languages of the console's pages."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import Final
 __all__ = ["LANGUAGE_NAMES"]
 
 LANGUAGE_NAMES: Final = {"en": "English", "zh-hans": "简体中文"}
-"""Each language's own name, by Django's code for the language."""
+"""Each language's own name, by Django's language code."""

@@ -1,4 +1,4 @@
-"""The secret of a second factor that a user is setting up. The session keeps it until the user enters a valid code."""
+"""The secret of a second factor that a user is setting up, kept in the session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY: Final = "offered_second_factor"
 
 
 def offer(request: HttpRequest, user: AbstractBaseUser) -> dict[str, Any]:
-    """Return the secret for the page, as a QR code and as text. A reload of the page shows the same secret."""
+    """Return the secret as a QR code and as text. A reload of the page shows the same secret."""
     secret = offered(request)
     if not secret:
         secret = new_secret()
@@ -25,7 +25,7 @@ def offer(request: HttpRequest, user: AbstractBaseUser) -> dict[str, Any]:
 
 
 def offered(request: HttpRequest) -> str:
-    """Return the secret that `offer` put into this session, or "" if there is none that can be decrypted."""
+    """Return the secret from the session, or "" if it is missing or cannot be decrypted."""
     try:
         return unsealed(request.session.get(_KEY, ""))
     except InvalidToken:
@@ -33,5 +33,5 @@ def offered(request: HttpRequest) -> str:
 
 
 def forget(request: HttpRequest) -> None:
-    """Remove the secret from the session. Call this once the user's second factor is stored."""
+    """Remove the secret from the session."""
     request.session.pop(_KEY, None)

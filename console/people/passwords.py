@@ -1,4 +1,4 @@
-"""Django's check of the length of a new password, in words that the console translates."""
+"""Django's check of the length of a new password, with a translated sentence."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ __all__ = ["MinimumLengthValidator"]
 
 
 class MinimumLengthValidator(password_validation.MinimumLengthValidator):
-    """Django's validator with a sentence of Vela's, because Django's sentence has no Chinese translation."""
+    """Replaces Django's sentence, which has no Chinese translation."""
 
     def get_error_message(self) -> str:
-        """Return why a password is refused."""
         return _("This password is too short. It must contain at least {count} characters.").format(
             count=self.min_length
         )

@@ -1,4 +1,4 @@
-"""A user's choices for the pages: the time zone and the language. `/api/v1` is in UTC and English for everybody."""
+"""A user's time zone and language for the pages. `/api/v1` always uses UTC and English."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ __all__ = ["OwnPreferences", "set_language", "set_zone", "use_preferences_of"]
 
 
 class OwnPreferences:
-    """Middleware that makes pages use the user's time zone and language. It runs after the authentication.
+    """Middleware that applies the user's time zone and language. It must run after the authentication.
 
-    Django's LocaleMiddleware runs before it and chooses the language by the cookie or the browser. That choice remains
-    for the pages without login, and for users who have chosen no language.
+    Without a login or a chosen language, the choice of Django's LocaleMiddleware remains.
     """
 
     sync_capable = True
@@ -41,16 +40,15 @@ class OwnPreferences:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if is_api_path(request.path):
-            translation.activate("en")  # here, so that errors about unknown addresses are in English too
+            translation.activate("en")  # process_view does not run for unknown addresses
         if self._async:
-            return self.get_response(request)  # zone and language end with the context of the request
+            return self.get_response(request)  # Zone and language end with the request's context
         try:
             return self.get_response(request)
         finally:
             timezone.deactivate()
 
     def process_view(self, request: HttpRequest, view: Callable[..., object], *_: object) -> None:
-        """Choose zone and language once the user is known. A view without login runs no query for them."""
         if is_api_path(request.path):
             timezone.activate(UTC)
         elif getattr(view, "login_required", True) and request.user.is_authenticated:
@@ -58,17 +56,17 @@ class OwnPreferences:
 
 
 def use_preferences_of(user: AbstractBaseUser | AnonymousUser) -> None:
-    """For this request, use the zone and the language that a logged-in user has chosen. At most one query."""
+    """Use the user's time zone and language for the rest of the request."""
     _use(_preferences_of(user))
 
 
 def set_zone(user: AbstractBaseUser, name: str) -> None:
-    """Store the zone of a user."""
+    """Store the user's time zone."""
     Preferences.objects.update_or_create(user_id=user.pk, defaults={"time_zone": name})
 
 
 def set_language(user: AbstractBaseUser, code: str) -> None:
-    """Store the language of a user."""
+    """Store the user's language."""
     Preferences.objects.update_or_create(user_id=user.pk, defaults={"language": code})
 
 
@@ -81,7 +79,7 @@ def _preferences_of(user: AbstractBaseUser | AnonymousUser) -> Preferences | Non
 
 
 def _use(preferences: Preferences | None) -> None:
-    """Activate the chosen zone, or the default one, and the chosen language. Ignore choices that no longer exist."""
+    """Activate zone and language. Ignore choices that no longer exist."""
     is_known = preferences is not None and preferences.time_zone in zone_names()
     timezone.activate(
         ZoneInfo(preferences.time_zone) if preferences and is_known else timezone.get_default_timezone()

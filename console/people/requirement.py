@@ -1,6 +1,6 @@
-"""The step after a right password: some users must give a code too, and some must set up a second factor first.
+"""The step after a right password: a code, the setup of a second factor, or the login.
 
-A user of the login server needs no second factor here, because such a user cannot log in with a password.
+Users of the login server need no second factor, because they cannot log in with a password.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AfterPassword(Enum):
 
 
 def after_password(user: AbstractBaseUser) -> AfterPassword:
-    """Return the next step of a user who gave the right password. One or two queries."""
+    """Return the next step of a user who gave the right password."""
     if SecondFactor.objects.filter(user_id=user.pk).exists():
         return AfterPassword.CODE
     return AfterPassword.SET_UP if is_required(user) else AfterPassword.LOGIN
@@ -40,13 +40,13 @@ def is_required(user: AbstractBaseUser) -> bool:
 
 
 def lack_a_required_factor() -> Q | None:
-    """Return a condition that matches users who lack a required second factor. None if no user must have one."""
+    """Return a condition for users who lack a required second factor. None if no user must have one."""
     required = _required()
     return None if required is None else required & ~Q(_has_factor())
 
 
 def with_needs_more(users: QuerySet[Any]) -> QuerySet[Any]:
-    """Add `needs_more`: whether a user needs more than the password to log in."""
+    """Add `needs_more`, which tells whether a user needs more than the password to log in."""
     lacking = lack_a_required_factor()
     more = Q(_has_factor())
     annotated: QuerySet[Any] = users.annotate(needs_more=more if lacking is None else more | lacking)

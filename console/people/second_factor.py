@@ -1,4 +1,4 @@
-"""A user's second factor: codes of an authenticator app (TOTP, RFC 6238), and recovery codes for a lost device."""
+"""A user's second factor: codes of an authenticator app (TOTP, RFC 6238), and recovery codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 RECOVERY_CODES: Final = 10
 
 _SECRET_BYTES: Final = 20
-_CLOCK_STEPS: Final = 1  # a phone's clock may be this many steps of 30 s early or late
+_CLOCK_STEPS: Final = 1  # Steps of 30 s by which a phone's clock may differ
 _NO_STEP: Final = -1
 _CODE: Final = re.compile(r"[0-9]{6}")
 
@@ -49,40 +49,40 @@ log = logging.getLogger(__name__)
 
 
 class FactorRefused(Exception):
-    """The second factor was not changed; the text says why."""
+    """The second factor was not changed. The error's text says why."""
 
 
 def new_secret() -> str:
-    """Return a secret for an app, in Base32."""
+    """Return a new secret in Base32."""
     return base64.b32encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def readable(secret: str) -> str:
-    """Return a secret in groups of four, for typing."""
+    """Return a secret in groups of four characters."""
     return " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))
 
 
 def address_of(name: str, secret: str) -> str:
-    """Return the otpauth: address that an app reads from the QR code."""
+    """Return the `otpauth:` address for the QR code."""
     query = urlencode({"secret": secret, "issuer": "Vela"})
     return f"otpauth://totp/Vela:{quote(name, safe='')}?{query}"
 
 
 def picture_of(address: str) -> SafeString:
-    """Return the QR code as SVG, without style attributes: the pages' Content-Security-Policy refuses them."""
+    """Return the QR code as SVG. It has no style attributes, because the Content-Security-Policy refuses them."""
     code = segno.make(address, error="m", micro=False)
     return SafeString(code.svg_inline(omitsize=True, svgclass="qr", lineclass=None, light="#fff"))
 
 
 def factor_of(user: AbstractBaseUser) -> SecondFactor | None:
-    """Return the stored second factor of a user, or None."""
+    """Return the stored second factor of a user."""
     return SecondFactor.objects.filter(user_id=user.pk).first()
 
 
 def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
     """Store the second factor and return the recovery codes, which cannot be read again.
 
-    Raises FactorRefused if the secret does not give this code now, or if the user has a second factor already.
+    Raises FactorRefused for a wrong code, and if the user already has a second factor.
     """
     step = _step_of(secret, code, after=_NO_STEP) if secret else None
     if step is None:
@@ -99,21 +99,21 @@ def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
 
 
 def accepts(user: AbstractBaseUser, given: str) -> bool:
-    """Return whether this is a code of the app or a recovery code. A code is accepted only once."""
+    """Return whether this is a valid code of the app or a recovery code. Each code is accepted only once."""
     with transaction.atomic():
         factor = SecondFactor.objects.select_for_update().filter(user_id=user.pk).first()
         return factor is not None and (_uses_code(factor, given) or _uses_recovery_code(factor, given))
 
 
 def renew_recovery_codes(user: AbstractBaseUser) -> list[str]:
-    """Replace the recovery codes, and return the new ones."""
+    """Replace the recovery codes and return the new ones."""
     codes = _new_codes()
     SecondFactor.objects.filter(user_id=user.pk).update(recovery_codes=_digests(codes))
     return codes
 
 
 def remove(user: AbstractBaseUser) -> bool:
-    """Remove the second factor. Return whether there was one."""
+    """Remove the second factor. Return whether the user had one."""
     return bool(SecondFactor.objects.filter(user_id=user.pk).delete()[0])
 
 
@@ -123,7 +123,7 @@ def sealed(secret: str) -> str:
 
 
 def unsealed(text: str) -> str:
-    """Decrypt a secret. Raises InvalidToken if it was not encrypted with this key."""
+    """Decrypt a secret. Raises InvalidToken if the text cannot be decrypted."""
     return _seal().decrypt(text.encode()).decode()
 
 
@@ -160,7 +160,6 @@ def _uses_recovery_code(factor: SecondFactor, given: str) -> bool:
 
 
 def _step_of(secret: str, given: str, *, after: int) -> int | None:
-    """Return the time step that this code belongs to, if the step is near now and later than `after`."""
     code = re.sub(r"\s", "", given)
     if not _CODE.fullmatch(code):
         return None
@@ -170,7 +169,6 @@ def _step_of(secret: str, given: str, *, after: int) -> int | None:
 
 
 def _new_codes() -> list[str]:
-    """Return recovery codes of 80 random bits each."""
     texts = [base64.b32encode(secrets.token_bytes(10)).decode().lower() for _ in range(RECOVERY_CODES)]
     return ["-".join(text[start : start + 4] for start in range(0, 16, 4)) for text in texts]
 

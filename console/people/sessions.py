@@ -14,5 +14,5 @@ __all__ = ["delete_expired"]
 
 @receiver(user_logged_in)
 def delete_expired(**_: Any) -> None:
-    """Delete expired sessions. Runs at each login, so that few are left."""
+    """Delete expired sessions at each login."""
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()

@@ -8,12 +8,12 @@ from zoneinfo import available_timezones
 
 __all__ = ["zone_names"]
 
-# Folders of old names and of zones that are not places.
+# Folders of old names, and of zones that are not places.
 _OLD_NAMES: Final = frozenset(("Etc", "SystemV", "US", "posix", "right"))
 
 
 @cache
 def zone_names() -> tuple[str, ...]:
-    """Return the zones that a user can choose: UTC, then places by name."""
+    """Return UTC first, then the places by name."""
     places = (name for name in available_timezones() if "/" in name)
     return ("UTC", *sorted(name for name in places if name.partition("/")[0] not in _OLD_NAMES))

@@ -1,1 +1,1 @@
-"""The form that sets policies, for namespaces and topics alike."""
+"""The form for the policies of namespaces and topics."""

@@ -1,4 +1,4 @@
-"""The form for the policies of a namespace or a topic. Where a field is empty, the level above applies."""
+"""The form for the policies of a namespace or a topic. An empty field inherits from the level above."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from console.words.policies import grouped
 
 __all__ = ["PolicyForm"]
 
-_LONGEST = 100  # characters of a value
+_LONGEST = 100  # Characters of a value
 
 
 class PolicyForm(forms.Form):
-    """The policies of one level. `parameters()` returns the differences from the stored document."""
+    """The policies of one namespace or topic."""
 
-    version = forms.CharField(required=False)  # of the document from which the fields were filled in
+    version = forms.CharField(required=False)  # Hash of the policies when the form was opened
 
     def __init__(self, *args: Any, described: DescribedPolicies, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -35,12 +35,11 @@ class PolicyForm(forms.Form):
             self.initial.setdefault(name, each.own_words)
 
     def groups(self) -> Iterator[tuple[str, list[tuple[PolicyInForce, BoundField]]]]:
-        """Yield headings, each with its policies and their fields."""
+        """Yield each heading with its policies and their fields."""
         for heading, members in grouped(self._policies.values()):
             yield heading, [(each, self[each.name]) for each in members]
 
     def clean(self) -> None:
-        """Check the values. Refuse a form that changes nothing, and one whose policies changed since it was opened."""
         if self.cleaned_data.get("version", "") not in ("", self.current):
             raise ValidationError(
                 _("Somebody changed these policies after you opened this page. Open it again to see them.")
@@ -52,7 +51,7 @@ class PolicyForm(forms.Form):
             raise ValidationError(_("Nothing changes: every value is as it was."))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the act that changes the policies. Call it only for a form without errors."""
+        """Return the parameters of the act that changes the policies. Call this only for a form without errors."""
         given = self._given()
         changed = {
             name: text for name, text in given.items() if text and not self._policies[name].is_own(text)
@@ -61,7 +60,6 @@ class PolicyForm(forms.Form):
         return {"set": changed, "unset": ",".join(removed)}
 
     def _given(self) -> dict[str, str]:
-        """Return the values of the fields that were sent and have no errors."""
         return {
             name: self.cleaned_data[name].strip()
             for name in self._policies

@@ -1,4 +1,4 @@
-"""The log of acts."""
+"""Queries of the act log."""
 
 from __future__ import annotations
 
@@ -47,38 +47,41 @@ class ActRow:
     undo_until: datetime | None
     created_at: datetime
     finished_at: datetime | None
-    undoable: bool  # inside its undo window, and no later act has moved a cursor that it moved
-    undone_by_id: int | None  # the act that undid it
+    undoable: bool  # Inside the undo window, and no later act moved the same cursors
+    undone_by_id: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActsAsked:
-    """The filters of the act log, and where its page begins."""
+    """The filters of the act log, and the start of its page."""
 
-    search: str = ""  # part of the name of a topic, a subscription or a user
-    kind: str = ""  # "" = all, as below
+    search: str = ""  # Part of a topic, subscription or user name
+    kind: str = ""  # Empty for all kinds
     state: str = ""
-    before: int | None = None  # the last id of the previous page
+    before: int | None = None  # Last id of the previous page
 
 
 def acts_of(subscription_id: int) -> list[ActRow]:
-    """Return the latest 8 acts on one subscription. One query."""
+    """Return the latest 8 acts on one subscription."""
     return _acts("of_subscription", {"subscription_id": subscription_id, "limit": RECENT})
 
 
 def acts_of_partitioned(topic_id: int, subscription: str, ids: list[int]) -> list[ActRow]:
-    """Return the latest 8 acts on a subscription of a partitioned topic. `ids` are those of its cursors. One query."""
+    """Return the latest 8 acts on a subscription of a partitioned topic.
+
+    `ids` are the subscription's ids on the partitions.
+    """
     asked = {"topic_id": topic_id, "subscription": subscription, "subscription_ids": ids, "limit": RECENT}
     return _acts("of_partitioned", asked)
 
 
 def latest_acts(scope: Scope) -> list[ActRow]:
-    """Return the latest 8 acts on everything in scope. One query."""
+    """Return the latest 8 acts on everything in scope."""
     return _log(ActsAsked(), scope, None, RECENT)
 
 
 def plans_for_second_person(scope: Scope) -> list[ActRow]:
-    """Return the latest 8 plans in scope that wait for a second person. One query.
+    """Return the latest 8 plans in scope that wait for a second person.
 
     The query looks only at the latest 500 acts of each namespace that asks for two people.
     """
@@ -86,14 +89,14 @@ def plans_for_second_person(scope: Scope) -> list[ActRow]:
 
 
 def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:
-    """Return a page of the log, newest first, and the next `before` or None. One query."""
+    """Return a page of the log, newest first, and the next `before` or None."""
     return acts_page(asked, scope, before=asked.before, limit=LOG_ROWS)
 
 
 def acts_page(
     asked: ActsAsked, scope: Scope, *, before: int | None, limit: int
 ) -> tuple[list[ActRow], int | None]:
-    """Return at most `limit` acts older than `before`, newest first, and the next `before` or None. One query."""
+    """Return at most `limit` acts older than `before`, newest first, and the next `before` or None."""
     rows = _log(asked, scope, before, limit + 1)
     return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 

@@ -1,4 +1,4 @@
-"""Columns that a user chooses for a list of messages: the key, a property, or the value at a path in JSON payloads."""
+"""Columns of a message list: the key, a property, or the value at a path in JSON payloads."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from vela.wire.entry import Message
 __all__ = ["MOST_COLUMNS", "Column", "ColumnInvalid", "cells_of", "parse_columns", "paths_in", "values_of"]
 
 MOST_COLUMNS: Final = 8
-_MOST_TEXT: Final = 200  # characters of a cell
-_MOST_PATHS: Final = 30  # suggested
-_MOST_DEPTH: Final = 3  # of a suggested path
+_MOST_TEXT: Final = 200  # Characters of a cell
+_MOST_PATHS: Final = 30  # Suggested paths
+_MOST_DEPTH: Final = 3  # Names in a suggested path
 _KEY: Final = "key"
 _PROPERTY: Final = "property:"
-_PLAIN: Final = re.compile(r"[^\s.\[\]\"']{1,60}")  # a name that a path can have without quotes
+_PLAIN: Final = re.compile(r"[^\s.\[\]\"']{1,60}")  # A name that needs no quotes in a path
 
 
 class ColumnInvalid(ValueError):
-    """The text does not name a column. The message says how to write one."""
+    """The text does not name a column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: at most one of `property_name` and `path` is set, and neither for the key."""
+    """One column. The key column has neither a property name nor a path."""
 
-    name: str  # as the page's URL has it
+    name: str
     property_name: str = ""
     path: tuple[Step, ...] = ()
 
 
 def parse_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Read the names of columns. Empty and repeated names are ignored.
+    """Return the named columns, without empty and repeated names.
 
-    Raises ColumnInvalid for a name that is not a column, and for more than 8 names.
+    Raises ColumnInvalid for a name that cannot be read, and for more than 8 names.
     """
     given = dict.fromkeys(name.strip() for name in names if name.strip())
     if len(given) > MOST_COLUMNS:
@@ -49,9 +49,9 @@ def parse_columns(names: Iterable[str]) -> tuple[Column, ...]:
 
 
 def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool = True) -> dict[str, Any]:
-    """Return the value of each column in a message, by the name of the column.
+    """Return a message's values by column name.
 
-    A column without a value is left out, except a path with `[*]`, which has an empty list.
+    A column without a value is left out. A path with `[*]` always has a list.
     """
     document: Any = None
     if has_payload and any(column.path for column in columns):
@@ -60,7 +60,7 @@ def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool 
     for column in columns:
         if column.path:
             values = list(values_at(document, column.path))
-            if None in column.path:  # it has [*]
+            if None in column.path:  # The path has [*]
                 found[column.name] = values
             elif values:
                 found[column.name] = values[0]
@@ -75,14 +75,14 @@ def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool 
 def cells_of(
     columns: Iterable[Column], message: Message, *, has_payload: bool = True
 ) -> tuple[str | None, ...]:
-    """Return each column's value as a string, cut after 200 characters. None where the message has no value."""
+    """Return each column's value as text, cut after 200 characters. A missing value is None."""
     columns = tuple(columns)
     values = values_of(columns, message, has_payload=has_payload)
     return tuple(_text(values[column.name]) if column.name in values else None for column in columns)
 
 
 def paths_in(payload: bytes) -> tuple[str, ...]:
-    """Return at most 30 paths in a JSON payload, to choose from. Empty if it is not a JSON object."""
+    """Return at most 30 paths in a JSON payload. Empty if the payload is not a JSON object."""
     found = _paths(_document(payload), "$", 1)
     return tuple(path for path, _number in zip(found, range(_MOST_PATHS), strict=False))
 

@@ -1,4 +1,4 @@
-"""Paths into JSON documents, and tests of the values there: `order.items[0].sku`, `items[*].price > 100`."""
+"""Paths into JSON documents, such as `order.items[0].sku`, and tests of the values at a path."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["OPERATORS", "JsonPathInvalid", "JsonTest", "Operator", "Step", "pars
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "exists"]
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
 
-Step = str | int | None  # a member's name, an item's number, or None for every item
+Step = str | int | None  # A member's name, an item's number, or None for every item
 
 _MOST_STEPS: Final = 50
-_MOST_FOUND: Final = 10_000  # values at a path with [*], so that a hostile document costs little
+_MOST_FOUND: Final = 10_000  # Limits the cost of a hostile document
 _STEP: Final = re.compile(
     r"""\.?(?P<name>[^\s.\[\]"']+) | \[(?P<item>\d{1,9})\] | \[(?P<every>\*)\] | \["(?P<quoted>(?:[^"\\]|\\.)*)"\]""",
     re.VERBOSE,
@@ -27,16 +27,16 @@ _STEP: Final = re.compile(
 
 
 class JsonPathInvalid(ValueError):
-    """Text that is not a path. The message says how to write one."""
+    """The text is not a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonTest:
-    """One comparison. It is true if at least one value at the path passes."""
+    """A test that at least one value at the path must pass."""
 
     path: tuple[Step, ...]
     operator: Operator
-    text: str  # as it was typed
+    text: str  # The operand as typed
 
     def holds(self, document: object) -> bool:
         """Return whether a document passes."""
@@ -48,9 +48,9 @@ class JsonTest:
 
 
 def parse_path(text: str) -> tuple[Step, ...]:
-    """Read a path: dotted names, `[0]` for an item, `[*]` for each item, `["a.b"]` for a name with a dot or space.
+    """Read a path of dotted names, `["quoted names"]`, `[0]` and `[*]`, with an optional `$` in front.
 
-    A leading `$` is allowed. Raises JsonPathInvalid if the text is not a path.
+    Raises JsonPathInvalid if the text is not a path.
     """
     rest = text.strip().removeprefix("$")
     steps: list[Step] = []
@@ -108,7 +108,6 @@ def _inside(value: object, step: Step) -> list[object]:
 
 
 def _typed(text: str) -> object:
-    """Read a value as JSON, such as 5, true or "5"; anything else is the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -132,7 +131,7 @@ def _compare(operator: Operator, value: object, given: object, text: str) -> boo
 
 
 def _is_equal(value: object, given: object, text: str) -> bool:
-    """Compare values of the same type, or a string with the text that was typed: `42` finds both 42 and "42"."""
+    """Compare a value with the operand. The operand `42` matches the number 42 and the string "42"."""
     if isinstance(value, str):
         return value in (given, text) if isinstance(given, str) else value == text
     if isinstance(value, bool) or isinstance(given, bool):
