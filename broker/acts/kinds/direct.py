@@ -1,4 +1,4 @@
-"""Acts that have no undo."""
+"""Operators' acts that have no undo."""
 
 from __future__ import annotations
 

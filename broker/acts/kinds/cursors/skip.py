@@ -1,4 +1,4 @@
-"""Acts that skip messages. Skipped messages count as acked and are not delivered."""
+"""Operators' acts that skip messages. Skipped messages count as acked and are not delivered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SkipMessages:
 class Skip(CursorKind[SkipMessages]):
     """Skip the next unacked messages.
 
-    The act also skips the rest of a chunked message if the broker can find the end.
+    If the skip would end inside a chunked message, the act also skips the other chunks if it can find the last one.
     """
 
     name = "skip"
