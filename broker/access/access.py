@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 # A notification can be lost, so every 30th call of `turn` reads all permissions.
 RELOAD_TURNS: Final = 30
-# Other work waits during a group of checks, so a group is small.
+# Messages wait while a group of connections is checked, so a group must be small.
 RECHECKED_AT_ONCE: Final = 100
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 

@@ -182,7 +182,7 @@ class _Issuer:
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")
 
     def refresh(self) -> None:
-        """Read the keys. After a failure, the known keys stay in use."""
+        """Read the keys. After a failure, the known keys stay in use until they expire."""
         with self._lock:
             self._refresh()
 

@@ -29,7 +29,7 @@ REMEMBERED: Final = 1024  # Number of wrong passwords to remember
 
 
 class Passwords:
-    """The users in a password file. Call the methods on one event loop only."""
+    """The users in a password file. Call the methods from one event loop only."""
 
     def __init__(self, path: Path) -> None:
         """Read the file. Raises SettingInvalid if the file cannot be used."""
@@ -37,7 +37,7 @@ class Passwords:
         self._ids = self._current_ids()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
         self._key = secrets.token_bytes(32)  # A secret key makes digests useless elsewhere
-        self._known: dict[bytes, Principal] = {}  # By digest of user:password
+        self._known: dict[bytes, Principal] = {}  # Clients by digest of user:password
         self._wrong: set[bytes] = set()  # Digests of wrong user:password pairs, which need no second check
         self._checks: dict[bytes, asyncio.Future[bool]] = {}
         self._hosts: Counter[str] = Counter()

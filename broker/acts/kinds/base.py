@@ -1,7 +1,7 @@
 """The base class of all kinds of act.
 
-An act is a change by an operator, such as a cursor reset, that is planned first and then applied. The broker runs acts
-one after another, so `plan` must be fast, and so must `apply` unless `is_long` is set.
+Most acts are changes by an operator, such as a cursor reset, that are planned first and then applied. The broker runs
+acts one after another, so `plan` must be fast, and so must `apply` unless `is_long` is set.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class ActContext:
     pool: ConnectionPool
     clock: Clock
     undo_window_s: int
-    max_message_bytes: int  # Limit for messages to read, uncompressed
-    max_published_bytes: int  # Limit for messages to publish
+    max_message_bytes: int  # Largest uncompressed message that acts read
+    max_published_bytes: int  # Largest message that acts publish
 
     async def topic(self) -> Topic:
         """Return the topic. Load it if necessary.

@@ -1,4 +1,4 @@
-"""All kinds of operators' acts, in the order in which users see them."""
+"""All kinds of act, in the order in which users see them."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
 def joint_complaint(parts: Sequence[Part], moves: Sequence[ReadyMove], whole: Mapping[str, Any]) -> str:
     """Return why the plan of several partitions is refused, or an empty string.
 
-    All partitions together may deliver as many extra messages again as the act allows.
+    The limit on messages delivered again applies to the sum over all partitions.
     """
     for part, move in zip(parts, moves, strict=True):
         if complaint := move.hard_complaint():

@@ -31,7 +31,7 @@ class SkipMessages:
 class Skip(CursorKind[SkipMessages]):
     """Skip the next unacked messages.
 
-    If the skip would end inside a chunked message, the act also skips the other chunks if it can find the last one.
+    A skip that would end inside a chunked message continues to the last chunk if the broker can find that chunk.
     """
 
     name = "skip"

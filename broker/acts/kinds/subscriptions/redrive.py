@@ -146,7 +146,7 @@ class _Work:
     def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
         self._given = given
-        self._redriven = redriven  # Messages by target topic, including the work of an earlier broker
+        self._redriven = redriven  # Counts by target topic, including an earlier broker's work
         self._producers: dict[str, InternalProducer] = {}
         self._claimed: list[Found] = []
         self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)
