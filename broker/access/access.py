@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 # A notification can be lost, so every 30th call of `turn` reads all permissions.
 RELOAD_TURNS: Final = 30
-# Messages wait while connections are checked.
+# Messages wait while a group of connections is checked, so a group must be small.
 RECHECKED_AT_ONCE: Final = 100
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
@@ -205,7 +205,7 @@ class Access:
                 continue
             try:
                 recheck()
-            except Exception:  # the remaining connections must still be checked
+            except Exception:  # The remaining connections must still be checked
                 logger.exception("checking a connection after a change of permissions failed")
         if self._to_recheck:
             asyncio.get_running_loop().call_soon(self._recheck_some)

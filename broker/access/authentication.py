@@ -31,7 +31,7 @@ class Authentication:
 
     def __init__(self, settings: AccessSettings) -> None:
         methods = settings.authentication
-        # Other processes read the same settings but need no trust file.
+        # Check this here and not with the settings, because other processes need no trust file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"
@@ -109,7 +109,7 @@ class Authentication:
             self._passwords.stop()
 
     def _token(self, data: bytes, now_ms: int) -> Principal | None:
-        data = data.strip()  # otherwise copies of a token with trailing spaces could fill the cache
+        data = data.strip()  # Otherwise, copies of a token with extra spaces could fill the cache
         principal = self._verified.get(data)
         if principal is not None and not principal.has_expired(now_ms):
             return principal

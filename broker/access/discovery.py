@@ -26,7 +26,7 @@ class IssuerAway(Exception):
 
 
 def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
-    """Return an issuer's public keys by key id. Blocks. Raises IssuerAway if the keys cannot be read."""
+    """Fetch an issuer's public keys by key id. This call blocks. Raises IssuerAway if the keys cannot be read."""
     timeout_s = settings.openid_timeout_s
     try:
         trust = ssl.create_default_context(cafile=settings.openid_trust_file)
@@ -52,7 +52,7 @@ def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
 def _scheme(url: str) -> str:
     try:
         return urlsplit(url).scheme
-    except ValueError:  # for example an unclosed bracket
+    except ValueError:  # For example, the URL has an unclosed bracket
         return ""
 
 

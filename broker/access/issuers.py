@@ -32,7 +32,7 @@ class IssuerState:
     """The state of an issuer for the metrics."""
 
     issuer: str
-    is_up: bool  # whether the last attempt to read the keys succeeded
+    is_up: bool  # Whether the last attempt to read the keys succeeded
     keys_age_s: float | None  # None = the keys were never read
 
 
@@ -62,7 +62,8 @@ class Issuers:
     def verify_now(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal | None:
         """Return the client that a token names, or None if `verify` must read the issuer's keys first.
 
-        Raises AuthenticationFailed if the token is invalid, or if its key is unknown soon after the last read.
+        Raises AuthenticationFailed if the token is invalid, or if its key is unknown and the issuer's keys
+        were read too recently to read them again.
         """
         issuer = self._issuers[origin.issuer]
         key = issuer.key(origin)
@@ -123,7 +124,7 @@ class Issuers:
         try:
             self._issuers[url].refresh()
         finally:
-            with contextlib.suppress(RuntimeError):  # the loop may be closed
+            with contextlib.suppress(RuntimeError):  # The loop may be closed
                 loop.call_soon_threadsafe(self._was_read, url)
 
     def _was_read(self, url: str) -> None:
@@ -140,8 +141,8 @@ class _Issuer:
         self._settings = settings
         self._now_s = now_s
         self._keys: Mapping[str, TokenKey] = {}
-        self._read_s: float | None = None  # when the keys were last read
-        self._asked_s: float | None = None  # when the last attempt began
+        self._read_s: float | None = None  # When the keys were last read
+        self._asked_s: float | None = None  # When the last attempt to read the keys began
         self._error = ""
         self._is_changed = False
         self._were_usable = False
@@ -181,7 +182,7 @@ class _Issuer:
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")
 
     def refresh(self) -> None:
-        """Read the keys. After a failure, the known keys stay in use."""
+        """Read the keys. After a failure, the known keys stay in use until they expire."""
         with self._lock:
             self._refresh()
 

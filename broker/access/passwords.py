@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["BASIC_METHOD", "Passwords"]
 
 BASIC_METHOD: Final = "basic"
-# With bcrypt of cost 10, this many checks take 3 s.
+# With bcrypt at cost 10, this many checks take about 3 s.
 MAX_WAITING: Final = 64
-MAX_WAITING_OF_HOST: Final = 16  # one guesser must not fill the queue
-REMEMBERED: Final = 1024  # wrong passwords
+MAX_WAITING_OF_HOST: Final = 16  # One attacker must not fill the queue
+REMEMBERED: Final = 1024  # Number of wrong passwords to remember
 
 
 class Passwords:
-    """The users in a password file. Call the methods on one event loop only."""
+    """The users in a password file. Call the methods from one event loop only."""
 
     def __init__(self, path: Path) -> None:
         """Read the file. Raises SettingInvalid if the file cannot be used."""
         self._file = WatchedFile("VELA_BASIC_FILE", path, _read)
         self._ids = self._current_ids()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
-        self._key = secrets.token_bytes(32)  # digests with this key are useless outside the process
-        self._known: dict[bytes, Principal] = {}  # the keys are digests of user:password
-        self._wrong: set[bytes] = set()  # a repeated wrong password costs no check
+        self._key = secrets.token_bytes(32)  # A secret key makes digests useless elsewhere
+        self._known: dict[bytes, Principal] = {}  # Clients by digest of user:password
+        self._wrong: set[bytes] = set()  # Digests of wrong user:password pairs, which need no second check
         self._checks: dict[bytes, asyncio.Future[bool]] = {}
         self._hosts: Counter[str] = Counter()
 
@@ -105,7 +105,7 @@ class Passwords:
             if not self._hosts[host]:
                 del self._hosts[host]
             if check.cancelled() or check.exception() is not None or users is not self._file.value:
-                return  # the result is missing or outdated
+                return  # The result is missing or outdated
             if stored is not None and check.result():
                 self._known[digest] = _principal(user, stored)
                 return
@@ -117,9 +117,9 @@ class Passwords:
         return check
 
     def _compared_to(self, unknown: bytes, users: Mapping[str, StoredPassword]) -> StoredPassword:
-        """Return a hash to check for an unknown user. Otherwise the time would reveal which names exist.
+        """Return the hash to check for an unknown user. Without a check, a quick answer would reveal the unknown name.
 
-        Hashes may differ in cost, so the same name gets the same hash.
+        Hashes may differ in cost, so a name always gets the same hash.
         """
         number = int.from_bytes(self._digest(unknown)) % len(users)
         return next(islice(users.values(), number, None))

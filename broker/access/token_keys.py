@@ -38,7 +38,7 @@ class TokenKeys:
         )
 
     def current(self) -> tuple[TokenKey, ...]:
-        """Return the keys, as `refresh` last read them."""
+        """Return the keys as they were last read."""
         return (*self._fixed, *(each.value for each in self._files))
 
     def first_secret(self) -> TokenKey | None:

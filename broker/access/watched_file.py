@@ -15,11 +15,11 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_Stamp = tuple[int, int, int]  # inode, size in bytes, ctime in ns
+_Stamp = tuple[int, int, int]  # Inode, size in bytes, ctime in ns
 
 
 class WatchedFile(Generic[T]):
-    """A watched file. `value` holds its last usable content."""
+    """Keeps the last usable content of a file in `value`."""
 
     def __init__(self, variable: str, path: Path, read: Callable[[bytes], T]) -> None:
         """Read the file. `read` must raise ValueError for content that cannot be used.

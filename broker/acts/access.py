@@ -123,7 +123,7 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
 def role_of_token(settings: AccessSettings, token: str) -> str:
     """Return the role that a token proves. May block to fetch an issuer's keys.
 
-    Raises TokenRefused, and SettingInvalid if a key in the settings cannot be used.
+    Raises TokenRefused if the token is not valid, and SettingInvalid if a key in the settings cannot be used.
     """
     now_ms = SystemClock().now_ms()
     issuers = _issuers(settings)

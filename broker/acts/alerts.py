@@ -78,7 +78,7 @@ def rule_columns(
     topics: str,
     subscriptions: str,
 ) -> dict[str, object]:
-    """Return a rule with its patterns as regular expressions of PostgreSQL."""
+    """Return a rule with its patterns as PostgreSQL regular expressions."""
     return {
         "rule_id": rule_id,
         "measure": measure,
@@ -111,7 +111,7 @@ def condition(
 
 
 def value_words(measure: str, value: int, *, say: _Say = str) -> str:
-    """Return a value with its unit. Long times are cut to seconds, minutes or hours."""
+    """Return a value with its unit. Long times are rounded down to whole seconds, minutes or hours."""
     unit = Measure(measure).unit
     if unit == "bytes":
         return write_size(value)

@@ -1,6 +1,7 @@
 """The base class of all kinds of act.
 
-The broker runs one act at a time, so `plan` and `apply` must be fast.
+Most acts are changes by an operator, such as a cursor reset, that are planned first and then applied. The broker runs
+acts one after another, so `plan` must be fast, and so must `apply` unless `is_long` is set.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Scope(StrEnum):
     """The thing that an act changes."""
 
     SUBSCRIPTION = "subscription"
-    # A kind without `takes_partitions` must handle the topic's partitions.
+    # A kind without `takes_partitions` must handle the topic's partitions itself.
     TOPIC = "topic"
     NAMESPACE = "namespace"  # `topic_name` is tenant/namespace
     NEW_NAMESPACE = "new namespace"
@@ -131,11 +132,11 @@ class ActContext:
     pool: ConnectionPool
     clock: Clock
     undo_window_s: int
-    max_message_bytes: int  # uncompressed size of a message to read
-    max_published_bytes: int  # size of a message to publish
+    max_message_bytes: int  # Largest uncompressed message that acts read
+    max_published_bytes: int  # Largest message that acts publish
 
     async def topic(self) -> Topic:
-        """Return the topic, loaded if necessary.
+        """Return the topic. Load it if necessary.
 
         Raises TopicNotFound, ServiceNotReady, and NotAllowed for a partitioned topic.
         """
@@ -171,7 +172,7 @@ class Part:
 class Plan:
     """The effect that an act would have."""
 
-    shown: Mapping[str, Any] = field(default_factory=dict)  # JSON, which `apply` finds in `act.plan`
+    shown: Mapping[str, Any] = field(default_factory=dict)  # JSON that `apply` finds in `act.plan`
     cursor_version: int | None = None  # `apply` is refused if the cursor has another version
 
 
@@ -209,7 +210,7 @@ class ActKind(ABC, Generic[P]):
         return read_parameters(self.parameters, raw)
 
     def why_one_partition(self, given: P) -> str:
-        """Return why the act cannot take several partitions, or an empty text."""
+        """Return why the act cannot take several partitions, or an empty string."""
         return "" if self.takes_partitions else f"{self.name} acts on one topic"
 
     def message_id(self, given: P) -> str | None:

@@ -1,4 +1,4 @@
-"""Acts that have no undo."""
+"""Operators' acts that have no undo."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class DirectKind(ActKind[P]):
         raise PartlyDone(f"{error}; plan the act again for the partitions that are left", result=result)
 
     async def _measured_again(self, each: _Measured, given: P) -> tuple[_Measured, BrokerError | None]:
-        """Measure again, because messages may have been published while earlier parts were applied."""
+        """Measure again, because messages may have been published while earlier partitions were changed."""
         if each.effect.standing is None:
             return each, None
         try:
@@ -170,7 +170,7 @@ def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
 
 
 def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
-    """Return why the plan is refused regardless of the allowed drift."""
+    """Return why the plan is refused, or an empty string. `_drift_complaint` checks new messages."""
     skipped, shown = effect.skipped_messages, planned["skipped_messages"]
     if effect.standing is None:
         if skipped <= shown:

@@ -23,9 +23,9 @@ _WITHIN_S: Final = 30  # Expected time from plan to apply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """The speed at which a plan's count grows.
+    """The rate at which a count in a plan grows.
 
-    Acks add to the count of a reset. Publishing adds to the count of a delete.
+    Each new ack is a message that a reset delivers again. Each new message is one more that a delete loses.
     """
 
     cause: Literal["acked", "published"]
@@ -37,10 +37,10 @@ class Drift:
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:
-        """Return how many extra messages an apply accepts by default.
+        """Return how many more messages than planned an act accepts by default.
 
         A delete accepts no new messages, because no preview has shown them. A replay of at most TYPED_ABOVE_MESSAGES
-        must stay within this limit, because nobody has typed a name to confirm it.
+        must stay within this limit, because nobody has typed a name to confirm more.
         """
         if self.cause == "published":
             return 0

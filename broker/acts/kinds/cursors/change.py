@@ -43,7 +43,7 @@ class Target:
         return MessageId(*self.position, partition=-1 if partition is None else partition, batch_index=index)
 
     def to_json(self) -> dict[str, object]:
-        """Return the target as a plan stores it. The notes are left out."""
+        """Return the target without its notes, as a plan stores it."""
         return {
             "how": self.how,
             "position": str(self.position),
@@ -88,16 +88,16 @@ class Target:
 class Change:
     """A change of a cursor, and the data that the plan stores about the change."""
 
-    run: Callable[[Cursor], None]  # changes nothing if it raises IndexMissing
-    # Target in the plan. None = `apply` finds the change again.
+    run: Callable[[Cursor], None]  # Must change nothing if it raises IndexMissing
+    # Target as the plan stores it. None = `apply` works out the change again.
     pinned: Mapping[str, object] | None = None
-    begins_at: Position | None = None  # requested place of a reset, even if trimmed
+    begins_at: Position | None = None  # Requested place of a reset, even if trimmed
     notes: tuple[str, ...] = ()
-    one: Position | None = None  # the only entry that the change acks
-    is_whole: bool = False  # the change acks the whole entry `one`
+    one: Position | None = None  # The only entry that the change acks
+    is_whole: bool = False  # The change acks the whole entry `one`
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return the position and the unacked members of `one`, or of a partly acked next entry.
+        """Return the position and the unacked members of `one`, or of the next entry if it is partly acked.
 
         Call this right after the change.
         """
@@ -110,15 +110,15 @@ class Change:
 class PlannedMove:
     """The effect that a move would have. Numbers count messages unless a comment says otherwise."""
 
-    acked_before: int  # messages acked since the topic began
+    acked_before: int  # Messages acked since the topic began
     mark_delete_before: Position
     mark_delete_after: Position
     backlog_before: int
     backlog_after: int
-    replayed: int  # acked messages that will be delivered again
-    skipped: int  # unacked messages that will not be delivered
-    partly_acked_forgotten: int  # number of batches that lose all acks
-    inside: tuple[Position, int] | None  # the first unacked entry and its unacked members, if partly acked
+    replayed: int  # Acked messages that will be delivered again
+    skipped: int  # Unacked messages that will not be delivered
+    partly_acked_forgotten: int  # Number of batches that lose all acks
+    inside: tuple[Position, int] | None  # First unacked entry and its unacked members, if partly acked
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:

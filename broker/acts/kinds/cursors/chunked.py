@@ -1,4 +1,4 @@
-"""Find large messages whose chunks an act would separate. Each chunk is an entry."""
+"""Find large messages whose chunks a cursor move would separate. Each chunk is an entry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ChunkPlace(NamedTuple):
 
     position: Position
     uuid: str
-    chunk_id: int  # counted from 0
+    chunk_id: int  # Counted from 0
     chunks: int
 
     @property

@@ -1,4 +1,4 @@
-"""Acts that move one cursor, or the cursors of several partitions."""
+"""Operators' acts that move one cursor, or the cursors of several partitions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CursorKind(ActKind[P]):
     ) -> Mapping[str, object]:
         """Do the work that must be durable before the cursor moves. Return further fields of the result.
 
-        This method must be fast, because dispatch and acks wait. Raises BrokerError to refuse the act.
+        This method must be fast, because dispatch and acks wait for it. Raises BrokerError to refuse the act.
         """
         return {}
 
@@ -92,7 +92,7 @@ class CursorKind(ActKind[P]):
             for part, subscription in zip(parts, subscriptions, strict=True):
                 with named(part):
                     moves.append(await self._ready(part.context, subscription, given))
-                await asyncio.sleep(0)  # clients are served between partitions
+                await asyncio.sleep(0)  # Serve clients between partitions
             if complaint := joint_complaint(parts, moves, context.act.plan or {}):
                 raise ActConflict(complaint, preview=await self._parts_planned_anew(parts, moves))
             for part, ready in zip(parts, moves, strict=True):
@@ -108,8 +108,8 @@ class CursorKind(ActKind[P]):
             )
 
     async def _ready(self, context: ActContext, subscription: Subscription, given: P) -> ReadyMove:
-        """Check the plan, and return the move of one cursor. Call this inside `moving`."""
-        # Without this check, storing the move would fail as if the topic had moved.
+        """Check the plan, and return the move of one cursor. Call this inside `moves.moving`."""
+        # Without this check, the error would say that the topic moved to another broker.
         if subscription.is_deleted:
             raise SubscriptionNotFound(f"subscription {subscription.name} was deleted meanwhile")
         act, planned = context.act, context.act.plan or {}

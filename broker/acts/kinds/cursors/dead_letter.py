@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Letter", "SendToDeadLetters"]
 
-_PUBLISH_S: Final = 5.0  # the subscription delivers nothing while the copies are published
+_PUBLISH_S: Final = 5.0  # The subscription delivers nothing while the copies are published
 _IDS_KEPT: Final = 100
 
 
@@ -70,7 +70,7 @@ class SendToDeadLetters(CursorKind[Letter]):
         return () if given.to_topic is None else (TopicName.parse(given.to_topic).full,)
 
     def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
-        letter_topic = planned.get("letter_topic")  # a connected consumer may have chosen this topic
+        letter_topic = planned.get("letter_topic")  # A connected consumer may have chosen this topic
         return (letter_topic,) if isinstance(letter_topic, str) else ()
 
     async def find(self, context: ActContext, subscription: Subscription, given: Letter) -> Change:

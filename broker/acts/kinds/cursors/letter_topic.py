@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READER", "LetterTopic", "find_letter_topic", "keep_letters"]
 
-READER: Final = "letters"  # name of the subscription that protects dead letters from retention
+READER: Final = "letters"  # Subscription that protects dead letters from retention
 _KEPT: Final = (
     f"the subscription {READER} is created on it, starting at the earliest message, so that retention keeps the"
     " letters"
@@ -32,16 +32,16 @@ class LetterTopic:
     """A dead-letter topic, and notes for an operator."""
 
     name: TopicName
-    is_unread: bool = False  # the topic has no durable subscription, or does not exist
+    is_unread: bool = False  # The topic has no durable subscription, or does not exist
     notes: tuple[str, ...] = ()
 
 
 async def find_letter_topic(
     context: ActContext, subscription: Subscription, given: str | None, *, keep: bool
 ) -> LetterTopic:
-    """Return `given`, else the topic that a connected consumer uses, else the topic with the usual name.
+    """Return `given`, or the topic that a connected consumer uses, or else the topic with the usual name.
 
-    `keep` changes only the notes. Raises ActInvalid if the topic cannot store letters.
+    `keep` changes only the notes. Raises ActInvalid if the topic cannot store dead letters.
     """
     name = TopicName.parse(given) if given is not None else await _usual(context, subscription)
     if name.base == subscription.log.name.base:
@@ -70,7 +70,7 @@ async def find_letter_topic(
 
 
 async def keep_letters(context: ActContext, topic: str) -> None:
-    """Create a subscription from the earliest message, unless the topic has a durable one. Safe to repeat.
+    """Create a subscription at the earliest message, unless a durable subscription exists. Safe to repeat.
 
     Does nothing on a partitioned topic. Raises BrokerError if no subscription can be created.
     """
@@ -117,7 +117,7 @@ async def _is_unread(context: ActContext, name: TopicName) -> bool:
     try:
         topic = await context.topics.open_named(name.full)
     except (NotAllowed, TopicNotFound):
-        return False  # partitioned topics are not checked
+        return False  # Partitioned topics are not checked
     if topic.is_terminated:
         raise ActInvalid(f"{name} is terminated and takes no letters: name another topic in to_topic")
     return not any(each.is_durable for each in topic.subscriptions.values())

@@ -31,8 +31,8 @@ class MessagePlace:
     """The place where a message is, or was."""
 
     position: Position
-    index: int | None  # index in the batch; None = the whole entry
-    messages: int  # number of messages in the entry; 0 if the entry is not stored
+    index: int | None  # Index in the batch; None = the whole entry
+    messages: int  # Number of messages in the entry, or 0 if the entry is not stored
     is_stored: bool
 
     @property
@@ -106,6 +106,6 @@ async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id:
     if owner is not None and owner != topic.name.full:
         raise NothingToActOn(f"message id {text!r} belongs to {owner}, not to {topic.name}")
     first = next(iter(topic.log.ledgers), None)
-    # A trimmed ledger leaves no row, and is older than the topic's stored ledgers.
+    # A trimmed ledger has no row, and its id is lower than the ids of the topic's stored ledgers.
     if first is None or ledger_id > first.ledger_id or not first.entries_before:
         raise NothingToActOn(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

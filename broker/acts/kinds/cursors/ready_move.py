@@ -1,4 +1,4 @@
-"""The moves of an act's cursors, from the last check to the stored result."""
+"""Check and move the cursors of an operator's act, and store the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["ReadyMove", "apply_together", "joint_complaint"]
 
 @dataclass(slots=True, kw_only=True)
 class ReadyMove:
-    """The move of one cursor. Use it inside `moving`, where no ack changes the cursor."""
+    """The move of one cursor. Use it inside `moves.moving`, where no ack changes the cursor."""
 
     context: ActContext
     subscription: Subscription
@@ -35,15 +35,15 @@ class ReadyMove:
     forgets_acks: bool
     closed: int = 0
     kept: int = 0
-    prepared: Mapping[str, object] = field(default_factory=dict)  # further fields of the result
+    prepared: Mapping[str, object] = field(default_factory=dict)  # Further fields of the result
 
     def complaint(self) -> str:
-        """Return why the plan is refused, or an empty text."""
+        """Return why the plan is refused, or an empty string."""
         replayed, allowed = self.planned["replayed_messages"], self.planned["allowed_drift_messages"]
         return self.hard_complaint() or replay_complaint(self.move.replayed, replayed, allowed)
 
     def hard_complaint(self) -> str:
-        """Return why the plan is refused despite its allowed drift, or an empty text."""
+        """Like `complaint`, but accept any number of messages that would be delivered again."""
         skipped = self.planned["skipped_messages"]
         if self.move.skipped > skipped:
             return more_than_planned(
@@ -66,7 +66,7 @@ class ReadyMove:
         self.change.run(self.subscription.cursor)
 
     def result(self) -> dict[str, Any]:
-        """Return the act's result for this cursor. Call it right after the change."""
+        """Return the act's result for this cursor. Call this right after the change."""
         cursor = self.subscription.cursor
         current = self.planned["current"]
         published_then = int(current["backlog_messages"]) + int(current["acked_messages"])
@@ -87,7 +87,7 @@ class ReadyMove:
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
         """Update the subscription after the move was stored.
 
-        If `undo_window_s` is 0, no acks are recorded for an undo.
+        If `undo_window_s` is 0, the cursor records no acks for an undo.
         """
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:
@@ -100,7 +100,7 @@ class ReadyMove:
 
     def _acked_meanwhile(self) -> int:
         # The cursor does not count acks of messages that an earlier act had skipped.
-        # In an undo of the earlier act, each of these acks leaves one message fewer to deliver again.
+        # If this act undoes the earlier act, each such ack leaves one message fewer to deliver again.
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:
             return counted_by_cursor
@@ -108,7 +108,7 @@ class ReadyMove:
 
 
 def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
-    """Return a refusal if too many messages would be delivered again, or an empty text."""
+    """Return why the plan is refused if too many messages would be delivered again, or an empty string."""
     if replayed <= planned + allowed:
         return ""
     return more_than_planned(
@@ -117,9 +117,9 @@ def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
 
 
 def joint_complaint(parts: Sequence[Part], moves: Sequence[ReadyMove], whole: Mapping[str, Any]) -> str:
-    """Return why the plan of several partitions is refused, or an empty text.
+    """Return why the plan of several partitions is refused, or an empty string.
 
-    The partitions share the allowed drift of the act.
+    The limit on messages delivered again applies to the sum over all partitions.
     """
     for part, move in zip(parts, moves, strict=True):
         if complaint := move.hard_complaint():
@@ -144,7 +144,7 @@ async def apply_together(
     undo_window_s: int,
     closes_consumers: bool,
 ) -> None:
-    """Move all cursors and store the act with its parts. Raises the errors of `commit_together`."""
+    """Move all cursors and store the results of all partitions. Raises the errors of `commit_together`."""
     for move in moves:
         move.begin(act_id, closes_consumers=closes_consumers)
     moved = await commit_together(

@@ -132,7 +132,9 @@ async def _at_time(topic: Topic, asked_ms: int) -> Target:
     notes: tuple[str, ...] = ()
     if first and asked_ms < first:
         notes = (f"the oldest message kept is {lasting(first - asked_ms)} younger than the requested time",)
-    kept = await topic.compacted.first_since(asked_ms)  # compaction keeps messages that the log has trimmed
+    kept = await topic.compacted.first_since(
+        asked_ms
+    )  # Compaction may keep messages that the log has trimmed
     begins_at = position if kept is None else min(position, kept)
     return Target(how="reset", position=position, begins_at=begins_at, notes=notes)
 
@@ -180,7 +182,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # A bookmark at the end of the log may never have had a message.
+    # If the log is empty, there may never have been a message at the bookmark.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, begins_at=position, notes=notes)

@@ -1,4 +1,4 @@
-"""Acts that skip messages. Skipped messages count as acked and are not delivered."""
+"""Operators' acts that skip messages. Skipped messages count as acked and are not delivered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SkipMessages:
 class Skip(CursorKind[SkipMessages]):
     """Skip the next unacked messages.
 
-    The act also skips the rest of a chunked message if the broker can find the end.
+    A skip that would end inside a chunked message continues to the last chunk if the broker can find that chunk.
     """
 
     name = "skip"

@@ -1,4 +1,4 @@
-"""Start, continue and cancel jobs of the pipeline. Workers run the jobs."""
+"""Start, continue and cancel pipeline jobs, such as an export of a topic. Worker processes run the jobs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def with_options(options: Mapping[str, str]) -> str:
 
 
 class RunJob(DirectKind[JobParameters]):
-    """Let a worker run a job."""
+    """Request a run of a job."""
 
     name = "run_job"
     summary = "Run a job of the pipeline, such as an export, over a topic."
@@ -114,7 +114,7 @@ class RunJob(DirectKind[JobParameters]):
 class ContinueJob(DirectKind[RunParameters]):
     """Continue a run that failed or was cancelled.
 
-    The new run uses the producer names of the old run. Topics with deduplication drop the repeated messages.
+    The new run uses the producer names of the old run, so topics with deduplication drop repeated messages.
     """
 
     name = "continue_job"

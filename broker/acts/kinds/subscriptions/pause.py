@@ -85,7 +85,7 @@ class Resume(_Switch):
 async def _stored(
     connection: Connection, subscription: Subscription, owner_epoch: int, is_paused: bool
 ) -> bool | None:
-    """`Topic.write` expects None if another broker owns the topic."""
+    """Store the pause or its end. Return None if another broker owns the topic, as `Topic.write` expects."""
     done = await cursor_store.set_paused(
         connection,
         topic_id=subscription.log.topic_id,

@@ -1,7 +1,7 @@
 """Redrive the messages of a dead-letter topic.
 
 A redrive publishes the messages to their original topics, or to one named topic. Each message is published before it
-is acknowledged, so no message is lost. After a failure, up to 100 messages may be published again. If the broker stops,
+is acknowledged, so no message is lost. After a failure, up to 100 messages may be published twice. If the broker stops,
 the next broker process continues the redrive.
 """
 
@@ -29,7 +29,7 @@ from vela.wire.entry import OutgoingMessage
 __all__ = ["Redrive", "RedriveWhat"]
 
 PIECE_MESSAGES: Final = 100
-_PLAN_ENTRIES: Final = 10_000  # Only the plan has this limit
+_PLAN_ENTRIES: Final = 10_000  # Limit for the plan; the act itself reads all entries
 # Without these properties, consumers of the target topic count retries from 0.
 _DROPPED_PROPERTIES: Final = ("RECONSUMETIMES", "DELAY_TIME")
 _DONE: Final = "published again and acknowledged in the dead-letter topic"
@@ -146,7 +146,7 @@ class _Work:
     def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
         self._given = given
-        self._redriven = redriven  # Counts by target, including the work of an earlier broker
+        self._redriven = redriven  # Counts by target topic, including an earlier broker's work
         self._producers: dict[str, InternalProducer] = {}
         self._claimed: list[Found] = []
         self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)
@@ -264,8 +264,7 @@ class _Work:
 def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
     """Return the namespaces that the redrive may publish to.
 
-    The producer of a dead letter chooses the target. The operator's rights were checked only for the namespaces in the
-    plan.
+    A dead letter's producer chooses its target, but the operator's rights were checked only for the plan's namespaces.
     """
     named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
     if given.to_topic is not None:

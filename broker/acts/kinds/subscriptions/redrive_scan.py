@@ -59,7 +59,7 @@ class Found:
 
     subscription: Subscription  # The object in memory when the message was found
     position: Position
-    without: int | None  # Bitset of the batch, with a 0 for this message only. None = no batch.
+    without: int | None  # Bitset of the batch with a 0 for this message only; None = no batch
     message: Message
     target: str  # Full topic name
     redrives: int
@@ -166,7 +166,7 @@ def _of_entry(
             message=message,
             target=target,
             redrives=redrives,
-            key_hash=message_slot(message),  # The whole batch shares the entry's hash
+            key_hash=message_slot(message),  # The entry stores only one hash for a whole batch
         )
 
 
@@ -186,7 +186,7 @@ def _is_wanted(selection: Selection, message: Message) -> bool:
 
 
 def _target(selection: Selection, message: Message) -> tuple[str, int, str]:
-    """Return the target, the number of redrives, and the reason why the message stays. "" = no reason."""
+    """Return the target, the number of earlier redrives, and the reason if the message must stay, or ""."""
     redrives = message.properties.get(REDRIVES, "0")
     count = int(redrives) if redrives.isdecimal() and len(redrives) < 10 else 0
     if count >= selection.max_redrives:
