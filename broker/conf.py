@@ -101,7 +101,7 @@ def _url_of(text: str, schemes: Sequence[str], example: str) -> str:
 
 
 def _hosts(text: str) -> frozenset[str]:
-    """`.example.org` means a domain with all its subdomains, and `*` means any host."""
+    """Parse host names. `.example.org` means a domain with all its subdomains, and `*` means any host."""
     hosts = listed(text.lower())
     for host in hosts:
         if host != "*" and parse_host(host) != (host, None):

@@ -1,7 +1,7 @@
 """Plan and apply acts inside the broker.
 
-An act is a change that a process requests: it inserts a row and notifies the broker. If the notification is lost, a
-poll finds the row. Acts run one at a time, except for long work, which also continues after a restart.
+An act is a change that a process requests. The process inserts a row and notifies the broker. If the notification is
+lost, a poll finds the row. Acts run one at a time, except for long work, which also continues after a restart.
 """
 
 from __future__ import annotations

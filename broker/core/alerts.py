@@ -23,7 +23,7 @@ __all__ = [
 
 SUBJECTS_MOST: Final = 200
 ATTEMPTS_MOST: Final = 8  # Attempts per notification
-_LONGEST_GAP_MS: Final = 60_000  # After a longer gap between two rounds, times start again
+_LONGEST_GAP_MS: Final = 60_000  # A longer gap between two rounds restarts the timing of alerts
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15
 _LONGEST_RETRY_S: Final = 3600
@@ -35,7 +35,7 @@ class Measure(StrEnum):
     BACKLOG = "backlog"
     AGE = "age"  # Age of the oldest unacked message
     STUCK = "stuck"
-    BEHIND = "behind"
+    BEHIND = "behind"  # The subscription is stuck or falls behind
     NO_CONSUMER = "no_consumer"
     DEAD_LETTERS = "dead_letters"  # New messages in a dead-letter topic
     REDELIVERIES = "redeliveries"

@@ -87,7 +87,7 @@ def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, 
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # If the target passes acked entries, it is too low, and the loop runs again. No target is too high.
+        # If acked entries lie before the target, the target is too low, and the loop runs again. No target is too high.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete

@@ -26,7 +26,7 @@ class LatestByKey:
 
     def __init__(self, *, retain_keyless: bool) -> None:
         self._retain_keyless = retain_keyless
-        # A value is the uuid of a large message, or a place as an int. An int takes half the memory of a tuple.
+        # A value is a large message's uuid, or a message's place as an int. An int takes half the memory of a tuple.
         self._latest: dict[Key, int | str] = {}
         self._unfinished: set[str] = set()  # Uuids of large messages whose last chunk is missing
 

@@ -71,7 +71,7 @@ class AckChunks:
         return EARLIEST
 
     def block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of the BLOCK_ENTRIES entries around an entry. Bit i is the i-th of them."""
+        """Return the bits of an entry's block of BLOCK_ENTRIES entries. Bit i is the block's i-th entry."""
         bits = self.bits.get(chunk_key(ledger_id, entry_id))
         if bits is None:
             return 0

@@ -151,7 +151,7 @@ class _Tally:
 
 
 def count_state(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, mark_delete: Position) -> Totals:
-    """Count the totals of a cursor."""
+    """Count everything that a cursor has acked."""
     through = index.through(mark_delete)
     if through is None:
         raise IndexMissing(index.unknown(mark_delete))

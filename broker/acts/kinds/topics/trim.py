@@ -15,7 +15,7 @@ __all__ = ["TrimTopic"]
 class TrimTopic(DirectKind[NoParameters]):
     """Trim the ledgers that every durable subscription has acked and retention does not keep.
 
-    A reader that has not read them yet continues at the first remaining message.
+    A reader that has not read those ledgers continues at the first remaining message.
     """
 
     name = "trim"
