@@ -11,7 +11,7 @@ __all__ = ["Clock", "SystemClock", "Timer"]
 
 
 class Clock(Protocol):
-    """Wall time in milliseconds since the epoch."""
+    """A source of wall time."""
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch. The time may step back."""

@@ -101,7 +101,7 @@ def _url_of(text: str, schemes: Sequence[str], example: str) -> str:
 
 
 def _hosts(text: str) -> frozenset[str]:
-    """`.example.org` means a domain with all its subdomains, and `*` means any host."""
+    """Parse host names. `.example.org` means a domain with all its subdomains, and `*` means any host."""
     hosts = listed(text.lower())
     for host in hosts:
         if host != "*" and parse_host(host) != (host, None):
@@ -128,7 +128,7 @@ def _is_every_send(text: str) -> bool:
 
 
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
-# The variable is in seconds, the field in milliseconds.
+# The variable is in seconds, and the field is in milliseconds.
 _IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 
 
@@ -533,7 +533,7 @@ class BrokerSettings(AccessSettings):
         set_(self, "advertised_tls_url", self.advertised_tls_url or tls_url)
         set_(self, "advertised_http_url", self.advertised_http_url or self.local_http_url)
         set_(self, "url", self.url or self.local_http_url)
-        # A message that is not compressed may count against both limits.
+        # Both limits apply to a message that is not compressed.
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
 
     def _own_tls_url(self, host: str) -> str:
@@ -554,7 +554,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def https_url(self) -> str:
-        """The HTTPS URL that lookups tell to clients. Empty if there is none."""
+        """The HTTPS URL that lookups return to clients. Empty if there is none."""
         if self.advertised_http_url.startswith("https:"):
             return self.advertised_http_url
         port = self.open_ports.get("VELA_HTTP_TLS_PORT")
@@ -568,7 +568,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def history_kept_ms(self) -> Mapping[int, int]:
-        """How long charts keep points, in milliseconds. The key is the number of seconds that a point covers."""
+        """How long charts keep points, in milliseconds. Each key is the number of seconds that a point covers."""
         hour_ms = 3_600_000
         return {
             10: self.history_10s_hours * hour_ms,

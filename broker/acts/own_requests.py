@@ -1,4 +1,4 @@
-"""Plan and apply acts from inside the broker's process."""
+"""Plan and apply acts from inside the broker's process. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 

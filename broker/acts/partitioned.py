@@ -1,4 +1,4 @@
-"""Find the partitions that an act concerns, and plan the act on each partition."""
+"""Split an act by partition. An act is a change that the broker plans and then applies."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part
 async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
     """Plan an act on several partitions.
 
-    An error of `kind.leaves_out` leaves a partition out. Raises BrokerError after any other error, or if all partitions
-    are left out.
+    If planning raises an error of a type in `kind.leaves_out`, the plan leaves the partition out. Raises any other
+    BrokerError, and raises the first error if all partitions are left out.
     """
     planned: list[dict[str, Any]] = []
     first: ActInvalid | None = None

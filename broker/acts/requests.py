@@ -1,6 +1,7 @@
-"""Plan, apply, undo and refuse acts, for the console, the commands and the API.
+"""Plan, apply, undo and refuse acts, for the console, management commands and the API.
 
-If no broker answers within `wait_s`, the functions return the act in its waiting state.
+An act is a change that the broker makes on request. If no broker answers within `wait_s`, the functions return the act
+in its waiting state.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class ActRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActView:
-    """An act as it was when it was read."""
+    """A snapshot of an act."""
 
     id: int
     kind: str
@@ -86,14 +87,14 @@ class ActView:
     undone_by: int | None = None
     undoable: bool = False
     needs_reason: bool = False
-    part_of: int | None = None  # Id of the act on several partitions
-    moved_by: int | None = None  # Id of a later act that moved a cursor
+    part_of: int | None = None  # Id of the act on several partitions that includes this act
+    moved_by: int | None = None  # Id of a later act that moved one of the same cursors
     is_cursor_gone: bool = False
     needs_second_person: bool = False
 
     @property
     def planned_by(self) -> str:
-        """Return who planned the act. `who` may name a later user."""
+        """Return who planned the act. `who` may name the user who applied or refused the plan."""
         return str((self.plan or {}).get("planned_by", self.who))
 
     @property
@@ -155,7 +156,7 @@ def plan(
     `topic` is a full name, or tenant/namespace for an act on a namespace.
 
     Raises ActRefused if the request does not fit the kind, or if the topic, subscription or namespace does not exist.
-    A namespace that needs two users refuses requests that do not come from a user.
+    Also raises ActRefused if the namespace needs two users and the request does not come from a user.
     """
     try:
         asked = find_kind(kind)

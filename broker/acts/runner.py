@@ -1,7 +1,7 @@
 """Plan and apply acts inside the broker.
 
-A requester inserts a row and notifies the broker. If the notification is lost, a slow poll finds the row. Acts run one
-by one, except for long work, which also continues after a restart.
+An act is a change that a process requests. The process inserts a row and notifies the broker. If the notification is
+lost, a poll finds the row. Acts run one at a time, except for long work, which also continues after a restart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 _STOP_S = 1.0
-_AT_ONCE = 8  # Most acts that one query reads
+_AT_ONCE = 8  # The most acts that one query reads
 
 
 class ActRunner:
@@ -67,7 +67,7 @@ class ActRunner:
         self._task = asyncio.create_task(for_ever(self._turn, what="answering acts"), name="acts")
 
     async def stop(self) -> None:
-        """Wait up to one second for the current act, then cancel the act."""
+        """Wait up to one second for the current act, then cancel it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
                 await self._answering.acquire()  # Never released, because no other act may begin
@@ -99,7 +99,7 @@ class ActRunner:
         return act_id
 
     async def _turn(self) -> None:
-        # In Python 3.11, wait_for loses a cancellation that comes together with the event.
+        # In Python 3.11, wait_for loses a cancellation that arrives together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()

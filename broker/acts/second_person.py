@@ -1,4 +1,4 @@
-"""Explain refusals under the policy `second_person`. PostgreSQL decides who may apply an act."""
+"""Explain refusals under the policy `second_person`. The SQL statement that applies an act enforces the policy."""
 
 from __future__ import annotations
 

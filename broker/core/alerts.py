@@ -1,4 +1,4 @@
-"""The measures of alert rules, and when an alert fires and clears."""
+"""Define what alert rules measure, and decide when alerts fire and clear. A round is one check of all rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 SUBJECTS_MOST: Final = 200
 ATTEMPTS_MOST: Final = 8  # Attempts per notification
-_LONGEST_GAP_MS: Final = 60_000  # A longer gap between two rounds counts as an absence
+_LONGEST_GAP_MS: Final = 60_000  # A longer gap between two rounds restarts the timing of alerts
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15
 _LONGEST_RETRY_S: Final = 3600
@@ -35,7 +35,7 @@ class Measure(StrEnum):
     BACKLOG = "backlog"
     AGE = "age"  # Age of the oldest unacked message
     STUCK = "stuck"
-    BEHIND = "behind"
+    BEHIND = "behind"  # The subscription is stuck or falls behind
     NO_CONSUMER = "no_consumer"
     DEAD_LETTERS = "dead_letters"  # New messages in a dead-letter topic
     REDELIVERIES = "redeliveries"
@@ -98,7 +98,7 @@ class Alert:
     fired_ms: int | None = None
     below_since_ms: int | None = None
     cleared_ms: int | None = None
-    is_told: bool = False  # A notification has reported that the alert fires
+    is_told: bool = False  # A notification has reported that the alert fired
     id: int | None = None  # None until the alert is stored
 
 
@@ -138,8 +138,8 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round, or None if there is no match and no alert has fired.
 
-    An alert fires after `for_ms` over the limit, and clears after `for_ms` below the limit. After an absence, the
-    time starts again, unless `match` shows when the value went over the limit.
+    An alert fires after `for_ms` over the limit, and clears after `for_ms` below the limit. If `was_away`, no round has
+    run for some time. The time then starts again, unless `match` shows when the value went over the limit.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

@@ -87,14 +87,14 @@ def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, 
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # A guess that passes acked entries is too low, and the loop guesses again. No guess is too high.
+        # If acked entries lie before the target, the target is too low, and the loop runs again. No target is too high.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete
 
 
 def _after_bytes(ledgers: LedgerMap, index: MessageIndex, after: Position, size_bytes: int) -> Position:
-    """Return the entry in which the first `size_bytes` after `after` end."""
+    """Return the entry with the last of the first `size_bytes` bytes after `after`."""
     wanted = _bytes_through(index, after) + size_bytes
     for ledger in ledgers:
         if not ledger.entries or ledger.bytes_before + ledger.size_bytes < wanted:

@@ -6,7 +6,7 @@ __all__ = ["counted", "lasting"]
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """Return the number and the fitting word, such as "1 message" or "2 messages"."""
+    """Return the number with the matching word, such as "1 message" or "2 messages"."""
     return f"{number} {one if number == 1 else many}"
 
 

@@ -23,6 +23,6 @@ class Credentials:
     data: bytes = b""  # A token or user:password
     certificate: ClientCertificate | None = None
     host: str = ""  # Address without port
-    original_role: str = ""  # The client behind a proxy
+    original_role: str = ""  # Role of the client behind a proxy
     original_method: str | None = None
     original_data: bytes = b""

@@ -1,6 +1,6 @@
 """Password files as `htpasswd` writes them, with bcrypt or apr1 hashes.
 
-Check passwords in a thread. A bcrypt hash of cost 10 takes 50 ms, and each further step of the cost doubles the time.
+Check passwords in a thread. A bcrypt hash of cost 10 takes 50 ms, and each further cost step doubles the time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["PasswordFileInvalid", "StoredPassword", "fits", "read_passwords"]
 
 MAX_BCRYPT_COST: Final = 14  # One check takes about a second
 MAX_PASSWORD_BYTES: Final = 1024  # apr1 hashes the whole password 1,000 times
-MAX_BCRYPT_BYTES: Final = 72  # bcrypt hashes no more bytes
+MAX_BCRYPT_BYTES: Final = 72  # The most bytes that bcrypt hashes
 # The salt's 22nd character has four unused bits. If they are not 0, bcrypt raises ValueError.
 _BCRYPT: Final = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 _APR1: Final = re.compile(r"\$apr1\$[!-#%-9;-~]{1,8}\$[./A-Za-z0-9]{22}")  # compare_digest accepts only ASCII
@@ -32,7 +32,7 @@ _GROUPS: Final = (
 
 
 class PasswordFileInvalid(ValueError):
-    """The text is not a password file. The message contains no password."""
+    """The text is not a password file. The error text contains no password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

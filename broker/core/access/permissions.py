@@ -38,10 +38,10 @@ class Action(StrEnum):
 
     PRODUCE = "produce to"
     CONSUME = "consume from"
-    LOOK_UP = "look up"  # Allowed to roles that may produce or consume
-    ADMINISTER = "administer"  # Allowed to admins of the tenant
-    MEASURE = "read the metrics of"  # Allowed to superusers and `metrics_roles`
-    RULE = "manage"  # Allowed to superusers
+    LOOK_UP = "look up"  # Allowed for roles that may produce or consume
+    ADMINISTER = "administer"  # Allowed for admins of the tenant
+    MEASURE = "read the metrics of"  # Allowed for superusers and `metrics_roles`
+    RULE = "manage"  # Allowed for superusers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Grants:
     namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # Keyed by tenant/namespace
     topics: Mapping[str, _Permissions] = field(default_factory=dict)  # Keyed by full name
     subscriptions: Mapping[tuple[str, str], AbstractSet[str]] = field(default_factory=dict)
-    """By (tenant/namespace, subscription): the roles for which the subscription is kept."""
+    """The roles for which a subscription is reserved, keyed by (tenant/namespace, subscription)."""
 
 
 _WANTED: Final = {

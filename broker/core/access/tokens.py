@@ -72,7 +72,7 @@ def secret_key(raw: bytes) -> TokenKey:
 
 
 def asymmetric_key(raw: bytes) -> TokenKey:
-    """Return a public or private RSA or EC key in PEM, DER or base64 of DER.
+    """Read an RSA or EC key, public or private, from PEM, DER or base64 of DER.
 
     Raises TokenKeyInvalid for anything else.
     """
@@ -141,7 +141,7 @@ def principal_of_claims(
 ) -> Principal:
     """Return the client that a token identifies. The caller must have checked the signature.
 
-    `options` are joserfc's options by claim. Raises AuthenticationFailed if the token is not valid.
+    `options` are joserfc's options for each claim. Raises AuthenticationFailed if the token is not valid.
     """
     checked = {name: claims[name] for name in ("exp", "nbf", "aud", "iss") if name in claims}
     try:

@@ -19,7 +19,7 @@ class CompactionMessage(NamedTuple):
 
 
 class CompactionEntry(NamedTuple):
-    """One entry. Compaction keeps unreadable entries, which have no messages."""
+    """One entry. An unreadable entry has no messages, and compaction keeps it."""
 
     position: Position
     # Messages in batch order. None stands for a removed message or a marker.

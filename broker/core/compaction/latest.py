@@ -1,6 +1,6 @@
 """Compaction keeps the latest message of each key. An empty message deletes its key.
 
-The caller passes over the log twice, first with `see` and then with `kept`. The log may begin with the result of an
+The caller reads the log twice, first with `see` and then with `kept`. The log may begin with the result of an
 earlier compaction.
 
 The chunks of a large message stay or go together. If the last chunk is missing, the other chunks stay, because the last
@@ -26,7 +26,7 @@ class LatestByKey:
 
     def __init__(self, *, retain_keyless: bool) -> None:
         self._retain_keyless = retain_keyless
-        # Values are uuids of large messages, or places as ints. An int takes half the memory of a tuple.
+        # A value is a large message's uuid, or a message's place as an int. An int takes half the memory of a tuple.
         self._latest: dict[Key, int | str] = {}
         self._unfinished: set[str] = set()  # Uuids of large messages whose last chunk is missing
 

@@ -1,6 +1,6 @@
 """Acks beyond the mark-delete position, in chunks of 32,768 entries.
 
-Bitmaps have the same layout in memory and on disk. An entry's slot is its index within its chunk.
+Bitmaps have the same layout in memory and in PostgreSQL. An entry's slot is its index within its chunk.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class AckChunks:
         return EARLIEST
 
     def block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of an entry's block. Bit i is the block's i-th entry."""
+        """Return the bits of an entry's block of BLOCK_ENTRIES entries. Bit i is the block's i-th entry."""
         bits = self.bits.get(chunk_key(ledger_id, entry_id))
         if bits is None:
             return 0
@@ -79,12 +79,12 @@ class AckChunks:
         return int.from_bytes(bits[start : start + (BLOCK_ENTRIES >> 3)], "little")
 
     def remaining(self, ledger_id: int, entry_id: int) -> int | None:
-        """Return the unacked members of a partly acked entry as bits, or None."""
+        """Return the unacked messages of a partly acked entry as bits, or None."""
         sets = self.sets.get(chunk_key(ledger_id, entry_id))
         return sets.get(entry_id) if sets is not None else None
 
     def add(self, ledger_id: int, entry_id: int) -> None:
-        """Ack one entry wholly."""
+        """Ack one whole entry."""
         key = ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
         bits = self.bits.get(key)
         if bits is None:
@@ -112,7 +112,7 @@ class AckChunks:
                 del self.sets[key]
 
     def add_range(self, ledger_id: int, first: int, last: int) -> None:
-        """Ack the entries from `first` to `last` wholly."""
+        """Ack all entries from `first` to `last`."""
         for chunk in range(first >> CHUNK_SHIFT, (last >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
             low, high = max(first, base) - base, min(last, base + CHUNK_MASK) - base
@@ -162,7 +162,7 @@ class AckChunks:
     def run_end(self, ledger_id: int, entry_id: int) -> int:
         """Return the last entry of the acked run that starts at `entry_id`.
 
-        Returns `entry_id` - 1 if that entry is not acked.
+        Returns `entry_id` - 1 if `entry_id` is not acked.
         """
         while True:
             bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
@@ -175,7 +175,7 @@ class AckChunks:
             entry_id = base + CHUNK_ENTRIES
 
     def drop_through(self, old: Position, new: Position, limit: int) -> None:
-        """Forget the acks at or before `new`, when mark-delete moves there from `old`.
+        """Forget the acks at or before `new`, after mark-delete has moved from `old` to `new`.
 
         `limit` is the last stored entry of the ledger of `new`. The bits in the chunk of `new` stay until mark-delete
         reaches the end of the chunk, or `limit`.
@@ -290,7 +290,7 @@ class AckChunks:
             yield open_run
 
     def partials(self, after: Position, through: Position) -> Iterator[tuple[int, int, int]]:
-        """Yield (ledger_id, entry_id, unacked members) of partly acked entries in (after, through]."""
+        """Yield (ledger_id, entry_id, unacked messages) of partly acked entries in (after, through]."""
         for key in sorted(self.sets):
             ledger_id, chunk = chunk_of(key)
             base = chunk << CHUNK_SHIFT
@@ -321,7 +321,7 @@ class AckChunks:
         self.dirty_sets.discard(key)
 
     def _drop_sets(self, key: int, sets: dict[int, int], old: Position, new: Position) -> None:
-        # Walk the entries after `old`, or the ack sets if there are fewer.
+        # Walk the entries after `old`, or the ack sets if they are fewer.
         if old.ledger_id == new.ledger_id and new.entry_id - old.entry_id < len(sets):
             doomed: Iterable[int] = range(old.entry_id + 1, new.entry_id + 1)
         else:
@@ -331,7 +331,7 @@ class AckChunks:
 
 
 def _clip(ledger_id: int, base: int, after: Position, through: Position) -> tuple[int, int]:
-    """Return the first and last slot of a chunk in (after, through]. For an empty range, the first is greater."""
+    """Return the first and last slot of a chunk in (after, through]. If there is none, the first is greater."""
     if ledger_id < after.ledger_id or ledger_id > through.ledger_id:
         return 0, -1
     low, high = 0, CHUNK_MASK
@@ -343,7 +343,7 @@ def _clip(ledger_id: int, base: int, after: Position, through: Position) -> tupl
 
 
 def _chunk_runs(bits: bytearray, low: int, high: int) -> Iterator[tuple[int, int]]:
-    # A search of the bits as text runs in C. It takes 5 ms for 16,000 runs, and 20 µs for none.
+    # Searching the bits as text runs in C. The search takes 5 ms for 16,000 runs, and 20 µs for none.
     first_byte = low >> 3
     window = bits[first_byte : (high >> 3) + 1]
     number = int.from_bytes(window, "little")
@@ -356,7 +356,7 @@ def _chunk_runs(bits: bytearray, low: int, high: int) -> Iterator[tuple[int, int
 
 
 def _next_clear(bits: bytearray, start: int) -> int:
-    """Return the first zero at or after slot `start`, or CHUNK_ENTRIES."""
+    """Return the first unacked slot at or after `start`, or CHUNK_ENTRIES if all are acked."""
     at = start >> 3
     rest = bits[at] >> (start & 7)
     ones = (~rest & (rest + 1)).bit_length() - 1

@@ -1,4 +1,4 @@
-"""Counts and searches for a cursor. No function changes its arguments.
+"""Count what a cursor has acked, and find positions by count. No function changes its arguments.
 
 Functions that count raise IndexMissing if a count is not in memory.
 """
@@ -131,7 +131,7 @@ class _Tally:
         self._entries += bits.bit_count()
 
     def add_members(self, position: Position, members: int) -> None:
-        """Add members of one batch. Bits beyond the size of the batch do not count."""
+        """Add messages of one batch. Bits beyond the size of the batch do not count."""
         size = self._index.messages_in(position)
         if size is None:
             if self._ledgers.contains(position):
@@ -151,7 +151,7 @@ class _Tally:
 
 
 def count_state(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, mark_delete: Position) -> Totals:
-    """Count the totals of a cursor."""
+    """Count everything that a cursor has acked."""
     through = index.through(mark_delete)
     if through is None:
         raise IndexMissing(index.unknown(mark_delete))
@@ -171,7 +171,7 @@ def acked_after(
     target: Position,
     totals: Totals,
 ) -> Totals:
-    """Count everything that is acked beyond `target`, a position after `mark_delete`.
+    """Count everything that is acked beyond `target`. `target` lies after `mark_delete`.
 
     Counts the side of `target` with fewer chunks, if possible.
     """
@@ -235,7 +235,7 @@ def unacked_target(
 
 
 def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Split a range of entries so that every chunk with acks stands alone."""
+    """Split a range of entries so that every chunk with acks is a range of its own."""
     low = first
     for chunk in range(first >> CHUNK_SHIFT, (last >> CHUNK_SHIFT) + 1):
         base = chunk << CHUNK_SHIFT
@@ -253,7 +253,7 @@ def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span:
     """Count the entries that are not wholly acked, and the unacked messages."""
     ledger_id, low, high = span
     bits = acked.within(chunk_key(ledger_id, low), Position(ledger_id, low - 1), Position(ledger_id, high))
-    # A wholly acked span must not load counts. Millions of acked messages may follow one unacked message.
+    # Do not load counts for a wholly acked span. Millions of acked messages may follow one unacked message.
     if bits.bit_count() == high - low + 1:
         return 0, 0
     size, unacked = _count_piece(index, ledger_id, low, high, None)
@@ -262,7 +262,7 @@ def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span:
 
 
 def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int, int | None]]:
-    """Yield the pieces that are not wholly acked, ascending.
+    """Yield the pieces that are not wholly acked, in ascending order.
 
     A run without acks is (low, high, None). A partly acked entry is (entry, entry, ack set).
     """
@@ -284,7 +284,7 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
 def _count_piece(
     index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None
 ) -> tuple[int, int]:
-    """Count the entries and messages of a piece. `left` has the unacked members of a partly acked entry."""
+    """Count the entries and messages of a piece. `left` has the unacked messages of a partly acked entry as bits."""
     if left is not None:
         return 1, left.bit_count()
     borders = Position(ledger_id, low - 1), Position(ledger_id, high)

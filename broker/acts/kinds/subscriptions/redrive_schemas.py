@@ -1,4 +1,4 @@
-"""Find the schema of a dead letter in the target topic of a redrive."""
+"""Find the schema of a dead letter in the topic to which a redrive publishes the letter."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["SchemaVersions"]
 class SchemaVersions:
     """The schema versions of dead letters in their target topics.
 
-    A version number is valid on one topic only. Without a version, readers decode the payload by their own schema.
-    Their schema may be newer.
+    A version number is valid on one topic only. Without a version, readers decode the payload with their own schema,
+    which may be newer.
     """
 
     def __init__(self, schemas: Schemas, letter_topic: str) -> None:
@@ -27,11 +27,11 @@ class SchemaVersions:
         self._found: dict[tuple[str, bytes], bytes] = {}
 
     async def of_letter(self, version: bytes, target: str) -> bytes:
-        """Return the version of a letter's schema in the target topic. b"" = the letter or the target has no schema."""
+        """Return the version of a letter's schema in the target topic, or b"" if there is none."""
         if not version:
             return b""
         found = self._found.get((target, version)) or await self._find(version, target)
-        if found:  # Producers could fill the cache with unknown versions
+        if found:  # Unknown versions are not cached, because producers could send any number of them
             self._found[target, version] = found
         return found
 

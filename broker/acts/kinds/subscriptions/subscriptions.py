@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSubscription(Place):
-    """The new subscription's name, place, type and properties."""
+    """The new subscription's name, start position, type and properties."""
 
     name: Annotated[str, Rule("name of the new subscription, unique on the topic")]
     type: Annotated[
@@ -72,7 +72,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
         if given.name in topic.subscriptions:
             if not context.act.is_apply:
                 raise AlreadySo(f"{topic.name} already has a subscription {given.name}")
-            # A client or an earlier attempt may have created the subscription.
+            # Since the plan, a client or an earlier attempt may have created the subscription.
             return Effect(words=(f"{given.name} exists already, and stays where it is",))
         target = await _target(context, given)
         state = await topic.subscriptions.cursor_starting_at(target.position, target.remaining)
@@ -110,7 +110,7 @@ class Force:
 
 
 class DeleteSubscription(DirectKind[Force]):
-    """Delete a subscription with its cursor."""
+    """Delete a subscription and its cursor."""
 
     name = "delete_subscription"
     summary = "Delete a subscription with its cursor. Messages that it has not acked are not delivered."

@@ -1,4 +1,4 @@
-"""The partitions of an act's topic, or the topic itself if it is not partitioned."""
+"""Find and change the topics that an act works on. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["change_each", "members"]
 
 
 async def members(context: ActContext) -> list[TopicName]:
-    """Return the partitions of an act's topic, or the topic itself. Empty if the topic does not exist."""
+    """Return the partitions of the act's topic, or the topic itself if it is not partitioned."""
     found = await repeat_until_done(
         context.pool,
         lambda c: store.members(c, context.act.topic_name),
@@ -34,7 +34,7 @@ async def change_each(
 ) -> None:
     """Change the topics one after the other.
 
-    Raises BrokerError if the first topic fails, and PartlyDone if a later topic fails.
+    Raises BrokerError if the first change fails, and PartlyDone if a later change fails.
     """
     for done, name in enumerate(names):
         try:

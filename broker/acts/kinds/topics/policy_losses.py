@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PolicyLosses", "losses"]
 
-_SLICE = 200  # Topics
+_SLICE = 200  # Topics between two pauses
 MOST_COUNTED = 50  # Each subscription may cost PostgreSQL a binary search
 
 
@@ -35,8 +35,8 @@ class PolicyLosses:
     freed_bytes: int = 0
     lost_messages: int = 0  # Unacked messages, summed over the subscriptions
     losing_subscriptions: int = 0
-    stopped_topics: list[str] = field(default_factory=list)  # Topics whose producers a quota stops
-    is_complete: bool = True  # False = more than MOST_COUNTED subscriptions lose messages
+    stopped_topics: list[str] = field(default_factory=list)  # Topics where the new quota stops producers
+    is_complete: bool = True  # False if more than MOST_COUNTED subscriptions lose messages
 
     def notes(self) -> list[str]:
         """Return the effects as sentences."""
@@ -103,7 +103,7 @@ def _retention(policies: Policies) -> Retention:
 async def _targets(
     found: PolicyLosses, topic: Topic, policies: Policies, now_ms: int
 ) -> AsyncIterator[tuple[Subscription, Position]]:
-    """Yield each subscription that loses messages, and its last lost position. Add stopped topics to `found`."""
+    """Yield each subscription that loses messages, with its last lost position. Add stopped topics to `found`."""
     before = topic.policies
     expires = policies.message_ttl_ms not in (0, before.message_ttl_ms)
     has_new_quota = _quota(policies) != _quota(before)

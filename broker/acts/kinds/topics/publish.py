@@ -1,6 +1,6 @@
 """Publish one message to a topic.
 
-Publishing is an act, because only the broker that owns a topic writes its log.
+Publishing is an act, a change that other processes request from the broker. Only the broker writes the logs of topics.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ATTEMPTS: Final = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
     topic: Topic
-    partition: int | None  # None = the topic is not partitioned
+    partition: int | None  # None if the topic is not partitioned
     schema: SchemaDefinition | None
     schema_version: bytes
 

@@ -33,7 +33,7 @@ _LOOK_EVERY_S: Final = 0.002
 
 
 async def note_end(context: ActContext, topic: Topic) -> Mapping[str, Any]:
-    """Record the current end of the log in the act, before `send`. Pass the result to `stored`."""
+    """Record the end of the log in the act. Call this before `send`, and pass the result to `stored`."""
     ledgers = topic.log.ledgers
     noted = {
         "topic": topic.name.full,
@@ -78,7 +78,7 @@ async def send(
 async def stored(context: ActContext, noted: Mapping[str, Any]) -> Position | None:
     """Return the position of the message, or None if no earlier attempt stored the message.
 
-    Raises SendOutcomeUnknown if the topic may have trimmed the message, or still has sends under way.
+    Raises SendOutcomeUnknown if the topic may have trimmed the message, or if sends are still under way.
     """
     topic = await context.topics.open_named(noted["topic"])
     await _until_settled(topic)

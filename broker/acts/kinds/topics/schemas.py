@@ -25,7 +25,7 @@ class DeleteSchema(DirectKind[NoParameters]):
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name = TopicName.parse(context.act.topic_name).base
         versions = await context.tools.schemas.versions(name)
-        # When the act is applied, an earlier attempt may have deleted the schema.
+        # An earlier attempt to apply the act may have deleted the schema.
         if not versions and not context.act.is_apply:
             raise SchemaNotFound(f"{name} does not have a schema")
         count = counted(len(versions), "version is", "versions are")

@@ -21,7 +21,7 @@ from broker.topics.policies import Holder
 
 __all__ = ["NamespacePolicies", "SetNamespacePolicies", "SetTopicPolicies", "TopicPolicies"]
 
-_MOST_LOADED: Final = 50  # Partitions
+_MOST_LOADED: Final = 50  # Most partitions that one plan loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ class _SetPolicies(ActKind[Any]):
         )
 
     async def _load(self, context: ActContext, holder: Holder) -> None:
-        """Load the topic, so that the plan can count the losses.
+        """Load the topic or its partitions, so that the plan can count lost messages.
 
         Skip partitions that are already loading, because a wait would delay the next acts.
         """
@@ -172,7 +172,7 @@ def _kept(names: Sequence[str], after: Policies) -> tuple[str, ...]:
 
 
 def _is_stricter(before: int, after: int) -> bool:
-    """Return whether a limit becomes stricter. -1 = no limit."""
+    """Return whether a limit becomes stricter. -1 means no limit."""
     return after >= 0 and (before < 0 or after < before)
 
 

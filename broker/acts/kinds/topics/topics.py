@@ -29,14 +29,14 @@ _OPEN_AT_ONCE: Final = 8
 
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
-    """Load the topics, because stored cursors may be out of date."""
+    """Return the durable subscriptions. Load their topics first, because stored cursors may be out of date."""
     at_once = asyncio.Semaphore(_OPEN_AT_ONCE)
 
     async def opened(full_name: str) -> Topic:
         async with at_once:
             return await context.topics.open_named(full_name)
 
-    # A topic may have thousands of partitions. Load only partitions with subscriptions.
+    # A topic may have thousands of partitions, so load only partitions with subscriptions.
     names = dict.fromkeys(topic for topic, _ in figures.subscriptions)
     topics = await asyncio.gather(
         *(opened(each) for each in names if TopicName.parse(each).domain == "persistent")
@@ -59,7 +59,7 @@ def _clients(producers: int, consumers: int) -> str:
 
 
 class TerminateTopic(DirectKind[NoParameters]):
-    """End a topic. The topic accepts no more messages."""
+    """End a topic, so that the topic accepts no more messages."""
 
     name = "terminate"
     summary = (

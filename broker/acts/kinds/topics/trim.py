@@ -15,7 +15,7 @@ __all__ = ["TrimTopic"]
 class TrimTopic(DirectKind[NoParameters]):
     """Trim the ledgers that every durable subscription has acked and retention does not keep.
 
-    A reader that is behind continues at the first message that stays.
+    A reader that has not read those ledgers continues at the first remaining message.
     """
 
     name = "trim"
