@@ -1,1 +1,1 @@
-"""Saved views: a list and its filters under a name, for one user or shared with others."""
+"""Saved views. A view is a list with filters, stored under a name."""
