@@ -1,1 +1,1 @@
-"""Follow a topic: find the messages that have come since the last look. A look moves no cursor."""
+"""Find the messages that arrived since the last look at a topic. A look moves no cursor."""
