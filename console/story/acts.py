@@ -68,7 +68,7 @@ def effects_of(
     The acts must belong to one subscription and be sorted from old to new.
     """
     found: dict[int, tuple[ActOnMessage, Effect]] = {}
-    is_out = False  # An act took the message out, and mark-delete is still before the message
+    is_out = False  # The message is acked, and mark-delete is still before the message
     for act in acts:
         if act.how == "one":
             if _is_taken_out(act, place, batch_index):
