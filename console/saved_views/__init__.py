@@ -1,1 +1,1 @@
-"""Saved views. A view is a list with filters, stored under a name."""
+"""Saved views: lists with filters, stored under a name."""

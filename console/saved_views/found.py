@@ -17,7 +17,7 @@ from console.saved_views.lists import EVERYTHING_QUERY, SavedList, filters_in, l
 
 __all__ = ["ListViews", "ViewRow", "address_of", "all_views", "user_id_of", "view_to_change", "views_of"]
 
-_MOST: Final = 1000  # Rows read from the database, own views first
+_MOST: Final = 1000  # Rows read, own views first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ViewRow:
     is_own: bool
     is_shared: bool
     is_default: bool
-    may_share: bool  # Whether the user owns the view and may share it
+    may_share: bool
     may_delete: bool
 
     @property
@@ -44,10 +44,10 @@ class ViewRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListViews:
-    """The saved views on the page of a list."""
+    """The saved views on a list's page."""
 
     path: str
-    query: str  # Filters in force
+    query: str
     rows: Sequence[ViewRow]
     may_share: bool
     may_save: bool
@@ -72,7 +72,7 @@ def user_id_of(request: HttpRequest) -> int:
 def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
     """Return the saved views of the requested list.
 
-    Returns None if the page cannot have saved views, or if the request asks for one block of the page.
+    Returns None for other pages, and for one block of a page.
     """
     saved_list = None if request.resolver_match is None else list_of(request.resolver_match)
     if saved_list is None or "part" in request.GET:
@@ -91,7 +91,7 @@ def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
 
 
 def all_views(request: HttpRequest, rights: Rights) -> list[ViewRow]:
-    """Return the user's own views and the views shared with the user, sorted by path and name."""
+    """Return the views that the user sees, sorted by path and name."""
     return _rows(SavedView.objects.all(), rights, user_id_of(request))
 
 

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 VIEWS_MOST: Final = 200  # Views of one user
-_LOCK: Final = 0x5657  # First key of the advisory lock; the second key is the user's id
+_LOCK: Final = 0x5657  # First key of the advisory lock
 
 
 class ViewRefused(Exception):
@@ -36,7 +36,7 @@ class ViewRefused(Exception):
 def save_view(
     user_id: int, saved_list: SavedList, *, name: str, query: str, shared_in: str, is_default: bool
 ) -> SavedView:
-    """Save filters of a list under a name. Replaces the user's view of the list with the same name.
+    """Save filters under a name. Replaces the view of the list with the same name.
 
     Raises ViewRefused if the filters are too long or the user has too many views.
     """
@@ -74,7 +74,7 @@ def rename_view(view: SavedView, name: str) -> None:
 
 
 def set_default(view: SavedView, *, is_default: bool) -> None:
-    """Make a view its owner's default for the list, or leave the list without a default."""
+    """Make a view its owner's default for the list, or clear the default."""
     with _alone(view.user_id):
         SavedView.objects.filter(user_id=view.user_id, path=view.path).update(is_default=False)
         SavedView.objects.filter(pk=view.pk).update(is_default=is_default)
@@ -96,9 +96,9 @@ def delete_view(view: SavedView) -> None:
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
     """Return the patterns, separated by spaces, in which a user must be an operator to see a shared view.
 
-    Filters can contain names and parts of messages. Other users must therefore be operators in every pattern in which
-    the owner is an operator. For a list about one topic, the topic's namespace is enough. An empty result means that
-    the view cannot be shared.
+    Filters can contain names and parts of messages. Other users must therefore be operators wherever the owner is an
+    operator. A list about one topic needs only the topic's namespace. An empty result means that the view cannot be
+    shared.
     """
     if saved_list.namespace:
         return saved_list.namespace if (rights.role_in(saved_list.namespace) or 0) >= Role.OPERATOR else ""
@@ -106,7 +106,7 @@ def sharing_of(rights: Rights, saved_list: SavedList) -> str:
 
 
 def is_shared_with(rights: Rights, shared_in: str) -> bool:
-    """Return whether a user with these rights may see a view that is shared in these patterns."""
+    """Return whether a user with these rights may see a view with these patterns."""
     patterns = shared_in.split()
     return bool(patterns) and all((rights.role_in(each) or 0) >= Role.OPERATOR for each in patterns)
 

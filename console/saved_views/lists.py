@@ -50,7 +50,7 @@ class SavedList:
     path: str
     word: str  # Name in the user's language
     place: str  # Topic of the list; "" = none
-    pages: tuple[str, ...]  # Parameters that say where a page begins
+    pages: tuple[str, ...]
 
     @property
     def namespace(self) -> str:
@@ -59,7 +59,7 @@ class SavedList:
 
 
 def list_of(match: ResolverMatch) -> SavedList | None:
-    """Return the list at a resolved address, if the page is a list."""
+    """Return the list at a resolved address, if any."""
     kind = _KINDS.get(match.view_name)
     if kind is None:
         return None
@@ -83,7 +83,7 @@ def list_at(path: str) -> SavedList | None:
 
 
 def filters_in(saved_list: SavedList, query: QueryDict) -> str:
-    """Return the filters and the sort order of a query string, sorted by parameter.
+    """Return the filters and sort order of a query string, sorted by parameter.
 
     Values of one parameter keep their order, because the page shows columns in this order.
     """

@@ -46,9 +46,9 @@ class Effect(StrEnum):
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
-    """Return the latest acts since `since_ms` that changed these subscriptions' cursors.
+    """Return the latest acts that changed these subscriptions' cursors.
 
-    Returns at most MOST_ACTS + 1 acts of each subscription. The additional act shows that older acts may exist.
+    Returns at most MOST_ACTS + 1 acts of each subscription.
     """
     if not subscriptions:
         return []
@@ -65,7 +65,7 @@ def effects_of(
 ) -> list[tuple[ActOnMessage, Effect]]:
     """Return the acts that affected a message, with their effects.
 
-    The acts must belong to one subscription and be sorted from old to new.
+    The acts must belong to one subscription, from old to new.
     """
     found: dict[int, tuple[ActOnMessage, Effect]] = {}
     is_out = False  # The message is acked, and mark-delete is still before the message
@@ -108,7 +108,6 @@ def _leaves_out(
 
 
 def _begins_beyond(act: ActOnMessage, place: Place, batch_index: int) -> bool:
-    """Return whether the act moved the cursor to a later message of the same batch."""
     if act.remaining is None or act.inside is None or act.position is None or _place(act.inside) != place:
         return False
     if act.how == "move" and act.position != act.after:

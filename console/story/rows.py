@@ -53,8 +53,8 @@ def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
 def in_order(rows: Iterable[StoryRow]) -> list[StoryRow]:
     """Sort the rows of one entry on one subscription.
 
-    Acks are sorted by `until_ms`, other rows by `at_ms`. This is the order of the events, because every row stops
-    growing when an entry is returned for redelivery.
+    Acks are sorted by `until_ms`, other rows by `at_ms`. This is the order of events, because every row stops growing
+    when an entry is returned for redelivery.
     """
     return sorted(rows, key=moment_of)
 

@@ -1,4 +1,4 @@
-"""Combine recorded events and acts into the delivery story of one message."""
+"""The delivery story of one message: recorded events and acts."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = ["Kept", "StoryLine", "SubscriptionStory", "kept_of", "stories_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryLine:
-    """A recorded event of the message, or an act that affected the message."""
+    """A recorded event, or an act that affected the message."""
 
     event: str  # Name of a StoryEvent in lower case, or an Effect
     at_ms: int  # The event happened between `at_ms` and `until_ms`
     until_ms: int
     consumer: str = ""
-    address: str = ""  # Address of the consumer
+    address: str = ""
     redelivery_count: int = 0
     topic: str = ""  # Topic of a dead letter or retry letter
     act_id: int | None = None
     act_kind: str = ""
-    who: str = ""  # User or client that made the act
+    who: str = ""  # User or client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStory:
-    """The known events of the message on one subscription, from old to new."""
+    """The known events on one subscription, from old to new."""
 
     lines: Sequence[StoryLine]
     # Counts events that the broker had no room to record. The events may belong to neighbouring entries.
@@ -48,7 +48,7 @@ class SubscriptionStory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The policies for recording events on a topic."""
+    """The policies for recording events."""
 
     mode: str  # Value of the policy delivery_story
     keep_ms: int
@@ -70,7 +70,7 @@ def kept_of(head: TopicHead) -> Kept:
 
 
 def stories_of(found: FoundMessage, states: SubscriptionStates) -> Mapping[int, SubscriptionStory]:
-    """Return the message's story on each of these subscriptions, by subscription id."""
+    """Return the message's story on each subscription, by subscription id."""
     ids = [cursor.id for cursor, _ in states.rows]
     stored = found.opened.stored
     rows = _by_subscription(rows_of(ids, stored.place))

@@ -93,5 +93,5 @@ def line_words(line: StoryLine) -> str:
 
 
 def recorded(kept: Kept) -> str:
-    """Return the sentences that say which events the story can contain."""
+    """Return the sentences that say which events are recorded."""
     return _(_RECORDED[kept.mode]).format(kept=span(kept.keep_ms / 1000))

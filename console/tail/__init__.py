@@ -1,1 +1,1 @@
-"""Find the messages that arrived since the last look at a topic. A look moves no cursor."""
+"""Follow the new messages of a topic without moving a cursor."""

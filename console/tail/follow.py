@@ -1,7 +1,6 @@
 """Find the newest matching messages since the last look at a topic.
 
-A look reads backwards from the end of the log and stops at its bounds. A fast topic therefore costs no more than a slow
-topic.
+A look reads backwards from the end of the log and stops at its bounds.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ class Followed:
     rows: Sequence[FoundRow]  # Newest first, at most 200
     matched: int  # New messages that match; 0 at the first look
     skipped: int  # New entries that the look did not read
-    since: Since  # Parameter for the next look
+    since: Since
     topic_ids: tuple[int, ...]  # Topics whose events announce new messages
-    has_states: bool  # Whether the request names a subscription
+    has_states: bool
     columns: tuple[Column, ...]  # Rows with unreadable metadata have no cells
 
 

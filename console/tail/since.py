@@ -21,11 +21,11 @@ _SINCE: Final = re.compile(rf"([0-9]{{1,15}})-([0-9]{{1,15}})@({_PLACE}(?:,{_PLA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The last entry of each log at the last look, and the counts of all looks so far."""
+    """The last entries at the last look, and the counts of all looks."""
 
     matched: int  # Messages
     skipped: int  # Entries
-    places: tuple[Place, ...]  # Last entry of the topic, or of each partition in order
+    places: tuple[Place, ...]  # Last entry of the topic, or of each partition
 
     def __str__(self) -> str:
         places = ",".join(f"{ledger_id}:{entry_id}" for ledger_id, entry_id in self.places)

@@ -23,9 +23,9 @@ register = template.Library()
 def sparkline(
     lines: Mapping[tuple[int, int], Sparkline], topic_id: int, subscription_id: int = 0
 ) -> SafeString | str:
-    """Draw the backlog of a topic or subscription in the last hour, or a dash if the backlog is unknown.
+    """Draw the backlog of a topic or subscription in the last hour.
 
-    A template would take five times as long, and lists draw a line in each row.
+    A template would take five times as long.
     """
     line = lines.get((topic_id, subscription_id))
     if line is None or not line.path:

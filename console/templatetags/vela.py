@@ -86,14 +86,14 @@ def count(number: int | str | None) -> str:
 
 @register.filter
 def place_of_name(topic: str) -> str:
-    """Return the part of a topic's name before its local part, without the domain `persistent`."""
+    """Return the part of a topic's name before its local part."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
 
 
 @register.filter
 def may_act_on(rights: Rights, name: str) -> bool:
-    """Return whether the user may plan acts that need the operator role on a topic or namespace."""
+    """Return whether the user may plan acts that need the operator role."""
     return rights.may_act_on(name)
 
 
@@ -111,7 +111,7 @@ def latency(value: int | None) -> str:
 
 @register.filter
 def plural(number: int | str | None, word: str) -> str:
-    """Write a number with its noun, for example 3 consumers."""
+    """Write a number with its noun."""
     return nouns.counted(number if isinstance(number, int) else None, word)
 
 
@@ -129,7 +129,7 @@ def batches(number: int) -> str:
 
 @register.simple_tag(takes_context=True)
 def sentence(context: Context, text: str) -> str:
-    """Give a sentence of the broker a capital letter and a full stop. A name at the beginning keeps its case."""
+    """Give a sentence of the broker a capital letter and a full stop."""
     return acts.sentence(text, _names_in(context))
 
 
@@ -163,7 +163,7 @@ def partition_table(
 
 @register.simple_tag
 def receipt_rows(act: Any, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[receipts.ReceiptRow]:
-    """Return the counts of an applied act as table rows."""
+    """Return the counts of an applied act."""
     return receipts.receipt_rows(act.kind, plan or {}, result)
 
 
@@ -188,7 +188,7 @@ def is_ahead(then: datetime | None, now_ms: int) -> bool:
 
 @register.simple_tag
 def badge(word: str, tone: str, *, fact: bool = False) -> SafeString:
-    """Translate a word and render it as a badge. `fact` marks a stored fact."""
+    """Translate a word and render it as a badge."""
     return _badge(_(word), tone, is_fact=fact)
 
 
@@ -213,8 +213,7 @@ def severity(severity: Severity) -> SafeString:
 def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
     """Render a word with an icon, because colour must not be the only sign.
 
-    While states are unknown, the page shows a word only if it is a stored fact. A template would take three times as
-    long, and lists have a badge in each row.
+    While states are unknown, the page shows only stored facts. A template would take three times as long.
     """
     return format_html(
         '<span class="badge {}"><span class="badge-icon" aria-hidden="true">{}</span><span>{}</span></span>',
@@ -226,7 +225,7 @@ def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
 
 @register.filter
 def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
-    """Return the value for a key, or None. `found` is "" after a failed template lookup."""
+    """Return the value for a key. `found` is "" after a failed template lookup."""
     return None if isinstance(found, str) else found.get(key)
 
 
@@ -245,7 +244,7 @@ def consumer_act_url(row: ConsumerRow, kind: str) -> str:
 
 @register.simple_tag
 def run_again_url(run: RunRow, **changed: str) -> str:
-    """Return the address of a job's form, filled in with a run's topic and options. `changed` overrides options."""
+    """Return the address of a job's form, filled in with a run's topic and options."""
     given = {f"option_{name}": value for name, value in {**run.given, **changed}.items()}
     return f"{reverse('console:job_form', args=[run.job])}?{urlencode({'topic': run.topic_name, **given})}"
 
@@ -258,7 +257,7 @@ def flag(name: str) -> Flag:
 
 @register.simple_tag
 def cure_url(head: SubscriptionHead, cure: Cure) -> str:
-    """Return the address of a cure: a form, dead letters, a topic, or a block of the page."""
+    """Return the address of a cure."""
     if cure.act:
         form = addresses.act_form_url(head.topic_name, head.name, cure.act)
         return f"{form}?{urlencode(cure.parameters)}" if cure.parameters else form
@@ -289,7 +288,7 @@ def redrive_url(topic: str, subscription: str, group: Group) -> str:
 
 @register.inclusion_tag("console/block.html", takes_context=True)
 def part(context: Context, block: Block) -> dict[str, Any]:
-    """Render a block in the element that htmx refreshes. Old numbers are shown with their age."""
+    """Render a block in the element that htmx refreshes."""
     since_ms = context["notices"].since_ms
     since = (
         {"since": numerals.in_utc(since_ms), "since_ago": numerals.ago(since_ms, context["now_ms"])}
@@ -301,7 +300,7 @@ def part(context: Context, block: Block) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def ago(context: Context, then: int | datetime | None) -> SafeString | str:
-    """Write how long ago a time was. 0 and None mean unknown."""
+    """Write how long ago a time was."""
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
@@ -319,7 +318,7 @@ def ago(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def moment(context: Context, then: int | datetime | None) -> SafeString | str:
-    """Write a time and how long ago it was. 0 and None mean unknown."""
+    """Write a time and how long ago it was."""
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
@@ -338,7 +337,7 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
-    """Write two times between which something happened. Equal times are written once."""
+    """Write the times between which something happened."""
     if until_ms == at_ms:
         return moment(context, at_ms)
     now_ms = context["now_ms"]
@@ -353,7 +352,7 @@ def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def now_iso(context: Context) -> str:
-    """Return the time at which the page's numbers were read, in UTC."""
+    """Return the time at which the page's numbers were read."""
     return numerals.in_utc(context["now_ms"])
 
 

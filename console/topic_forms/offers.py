@@ -56,9 +56,9 @@ class Offer:
 
     name: str  # The act's name in addresses
     heading: StrOrPromise
-    url: str  # Address of the form
-    why_not: str = ""  # Sentence that says why the act is not possible now
-    cure: str = ""  # Text of the link below the sentence
+    url: str
+    why_not: str = ""
+    cure: str = ""  # Text of a link to a remedy
     cure_url: str = ""
 
     @property
@@ -87,7 +87,7 @@ def _offer(head: TopicHead, name: str, rights: Rights) -> Offer:
 
 
 def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
-    """Return why an act is not possible, and the text and address of a helpful link."""
+    """Return why an act is not possible, and the text and address of a link."""
     if name == "partitions" and head.parent_name:
         return (
             _("This is a partition."),

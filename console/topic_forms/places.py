@@ -19,7 +19,7 @@ _NAMELESS = {"required": gettext_lazy("Give it a name.")}
 
 
 class CreateSubscriptionForm(PlaceForm):
-    """Create a subscription at a place in a topic."""
+    """Create a subscription."""
 
     kind = "create_subscription"
     heading = gettext_lazy("Create subscription")

@@ -211,7 +211,7 @@ def as_it_is(message: Message) -> dict[str, Any]:
 
 
 def to_edit(message: Message) -> Mapping[str, Any]:
-    """Return the initial values of the form that edits a message. Bytes that a browser would change become base64."""
+    """Return the initial values of the form that edits a message."""
     payload = b"" if message.null_value else message.payload
     text = _editable(payload)
     key = message.key
@@ -233,7 +233,7 @@ def to_edit(message: Message) -> Mapping[str, Any]:
 
 
 def _editable(data: bytes, *, has_lines: bool = True) -> str | None:
-    """Return the bytes as text, if they are UTF-8 and a form field keeps the text unchanged."""
+    """Return the bytes as text, if a form field keeps the text unchanged."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

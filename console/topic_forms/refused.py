@@ -1,4 +1,4 @@
-"""Find the form that can change a refused act, and word the refusal for the form."""
+"""Find the form that can change a refused act."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ _HOW_FAR: Final = ("shift", "back_time")  # Values of a reset's `to` that the re
 
 
 def form_address(act: ActView) -> str:
-    """Return the address of the form that can change an act.
-
-    The address is empty if there is no form, or if the topic or subscription was deleted. The address is also empty if
-    the form needs one partition and the subscription has several.
-    """
+    """Return the address of the form that can change an act, if a form fits."""
     name, form = _form_of(act)
     if form is None or not _is_for(form, act):
         return ""
@@ -55,7 +51,6 @@ def _is_for(form: type[ActForm], act: ActView) -> bool:
 
 
 def _form_of(act: ActView) -> tuple[str, type[ActForm] | None]:
-    """Return the name in addresses and the class of the act's form."""
     forms = act_forms if act.subscription else topic_forms
     fitting = {name: form for name, form in forms.items() if form.kind == act.kind}
     if act.kind == "reset" and act.parameters.get("to") not in _HOW_FAR:

@@ -1,4 +1,4 @@
-"""A topic's log, which gives each entry an index. The indexes continue from one ledger to the next."""
+"""A topic's log with an index for each entry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Place = tuple[int, int]  # Ledger id and entry id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One ledger of a topic."""
+    """One ledger."""
 
     ledger_id: int
     state: str
@@ -45,7 +45,7 @@ class LedgerRow:
 
     @property
     def store(self) -> Store | None:
-        """Where the entries are stored. None if the entries were trimmed."""
+        """Where the entries are stored, if they were not trimmed."""
         return store_of(ledger_id=self.ledger_id, segment_id=self.segment_id, file_name=self.file_name)
 
     @property
@@ -62,11 +62,11 @@ class EntryAt:
     entry_id: int
     messages: int
     append_ms: int
-    cumulative_messages: int  # Messages of the topic up to and including this entry
+    cumulative_messages: int
 
     @property
     def place(self) -> Place:
-        """The ledger id and the entry id."""
+        """The ledger id and entry id."""
         return (self.ledger_id, self.entry_id)
 
 
@@ -90,13 +90,13 @@ class Log:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes ever appended, including trimmed bytes."""
+        """Bytes ever appended."""
         last = self.ledgers[-1] if self.ledgers else None
         return last.bytes_before + last.size_bytes if last else 0
 
     @property
     def begin(self) -> int:
-        """Index of the first stored entry. Equals `end` if no entry is stored."""
+        """Index of the first stored entry, or `end` if no entry is stored."""
         return self.ledgers[0].entries_before if self.ledgers else 0
 
     @property
@@ -106,7 +106,7 @@ class Log:
         return last.entries_before + last.entries if last else 0
 
     def index_of(self, ledger_id: int, entry_id: int) -> int:
-        """Return the index of a position. If its ledger was trimmed, return the index before the next stored entry."""
+        """Return the index of a position. For a trimmed ledger, return the index before the next stored entry."""
         at = bisect_right(self._ids, ledger_id) - 1
         if at < 0:
             return self.begin - 1
@@ -116,7 +116,7 @@ class Log:
         return ledger.entries_before + min(entry_id, ledger.entries)
 
     def stores_of(self, places: Iterable[Place]) -> set[Store]:
-        """Return the segments and files that store the entries at these places."""
+        """Return the segments and files that store these entries."""
         asked = {ledger_id for ledger_id, _ in places}
         return {
             store
@@ -125,7 +125,7 @@ class Log:
         }
 
     def place_at(self, index: int) -> Place | None:
-        """Return the place of the entry with this index, if the log has the entry."""
+        """Return the place of the entry with this index, if any."""
         ledger = self.ledger_at(index)
         return None if ledger is None else (ledger.ledger_id, index - ledger.entries_before)
 
@@ -202,7 +202,7 @@ def _with_its_end(ledger: LedgerRow, ends: Mapping[int, _OpenEnd]) -> LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Messages and bytes ever appended to some topics, as parameters of a query."""
+    """Messages and bytes ever appended to topics, as parameters of a query."""
 
     topics: list[int]
     messages: list[int]
@@ -225,7 +225,7 @@ class _LastLedger:
 
 
 def ends_of(topic_id: int) -> Ends:
-    """Read the ends of the logs of a topic and of its partitions."""
+    """Read the ends of the logs of a topic and its partitions."""
     last = fetch(_LastLedger, "log", "last_ledgers", {"topic_id": topic_id})
     ends = _ends_of_open(
         {row.ledger_id: row.segment_id for row in last if row.ledger_id is not None and row.is_open}
@@ -244,7 +244,7 @@ def ends_of(topic_id: int) -> Ends:
 def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
     """Return the stored entries at these places.
 
-    Raises OffloadUnavailable if the file of an offloaded ledger cannot be read.
+    Raises OffloadUnavailable if a ledger's file cannot be read.
     """
     asked = list(places)
     rows = fetch_entries(EntryAt, "at", log.stores_of(asked), by_place(asked))

@@ -1,4 +1,4 @@
-"""Namespaces with totals of their topics, as the broker last reported them."""
+"""Namespaces with totals of their topics."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespacesAsked:
-    """The search and the page of a list of namespaces."""
+    """The search and page of a list of namespaces."""
 
     search: str = ""  # Part of tenant/namespace
-    after: str = ""  # Last tenant/namespace of the previous page; "" = first page
+    after: str = ""  # Last tenant/namespace of the previous page
     limit: int = PAGE_ROWS
 
 
@@ -39,7 +39,7 @@ class NamespaceRow:
     id: int
     tenant: str
     name: str
-    policies: dict[str, Any]  # Only the policies that are set
+    policies: dict[str, Any]
     created_at: datetime
 
     @property
@@ -49,25 +49,25 @@ class NamespaceRow:
 
     @property
     def is_protected(self) -> bool:
-        """Whether applying an act in the namespace needs a reason."""
+        """Whether applying an act needs a reason."""
         return self.policies.get("protected") is True
 
     @property
     def needs_second_person(self) -> bool:
-        """Whether one user must plan an act in the namespace and another user apply it."""
+        """Whether one user must plan an act and another user apply it."""
         return self.policies.get("second_person") is True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceNumbers:
-    """Sums over the topics of a namespace. Numbers that the broker never reported are None."""
+    """Sums over the topics of a namespace. None = the broker never reported the number."""
 
     id: int
     topics: int  # Partitions not counted
     subscriptions: int  # Durable subscriptions, counted on each partition
     backlog_messages: int | None  # Sum of each topic's largest backlog
     stored_bytes: int | None
-    message_rate_in: float | None  # Messages per second
+    message_rate_in: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +75,11 @@ class NamespacePage:
     """One page of namespaces, sorted by name."""
 
     rows: tuple[tuple[NamespaceRow, NamespaceNumbers], ...]
-    next_name: str | None  # None = last page
+    next_name: str | None
 
 
 def namespaces(asked: NamespacesAsked, scope: Scope) -> NamespacePage:
-    """Return one page of the namespaces in scope."""
+    """Return one page of namespaces."""
     tenant, _, name = asked.after.partition("/")
     found = fetch(
         NamespaceRow,
@@ -107,6 +107,6 @@ def namespace(tenant: str, name: str) -> NamespaceRow | None:
 
 
 def namespace_numbers(ids: Sequence[int]) -> dict[int, NamespaceNumbers]:
-    """Return the numbers of these namespaces, by namespace id."""
+    """Return the numbers of namespaces, by namespace id."""
     rows = fetch(NamespaceNumbers, "namespaces", "numbers", {"ids": list(ids)})
     return {row.id: row for row in rows}

@@ -30,7 +30,7 @@ ROWS_TO_CHOOSE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHead:
-    """A topic with totals over its partitions. Numbers that the broker never reported are None."""
+    """A topic with totals over its partitions. None = the broker never reported the number."""
 
     id: int
     name: str
@@ -44,7 +44,7 @@ class TopicHead:
     messages_in: int | None
     stored_bytes: int | None
     producers: int | None
-    message_rate_in: float | None  # Messages per second
+    message_rate_in: float | None
     byte_rate_in: float | None
     last_append_ms: int | None  # 0 = never
     backlog_messages: int | None  # Largest backlog of a subscription, summed over partitions
@@ -71,7 +71,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRow:
-    """One subscription of the topic or of one of its partitions."""
+    """One subscription of the topic or of a partition."""
 
     id: int
     name: str
@@ -82,7 +82,7 @@ class SubscriptionRow:
     mark_delete_ledger: int
     mark_delete_entry: int
     acked_messages: int
-    backlog_messages: int  # Messages ever appended minus messages that the stored cursor has acked
+    backlog_messages: int  # Messages appended minus messages that the stored cursor has acked
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -95,20 +95,20 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedPull:
-    """A pull consumer's request that waits for a message."""
+    """A pull consumer's waiting request."""
 
     offset: int
     parked_ms: int
-    due_ms: int  # When the broker answers even without a message
-    is_filtered: bool  # Whether the pull waits only for messages that match a filter
+    due_ms: int  # When the broker answers without a message
+    is_filtered: bool
     address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedQueue:
-    """The waiting pulls of one queue, as the broker last reported them."""
+    """The waiting pulls of one queue."""
 
-    queue: int  # Number of the partition; 0 = the topic has no partitions
+    queue: int  # Number of the partition; 0 = not partitioned
     topic_name: str
     pulls: int
     oldest: tuple[ParkedPull, ...]  # At most 50 pulls
@@ -135,14 +135,14 @@ def partitions(topic_id: int) -> list[PartitionRow]:
 
 
 def subscriptions(topic_id: int, ends: Ends) -> list[SubscriptionRow]:
-    """Return at most 500 subscriptions of a topic and its partitions, sorted by name and partition."""
+    """Return at most 500 subscriptions of a topic and its partitions, sorted by name."""
     return fetch(
         SubscriptionRow, "topic", "subscriptions", {"topic_id": topic_id, **asdict(ends), "limit": ROWS}
     )
 
 
 def parked_queues(topic_id: int) -> list[ParkedQueue]:
-    """Return the waiting pulls of a topic, or of its first 100 partitions that have waiting pulls."""
+    """Return the waiting pulls of a topic, or of at most 100 partitions."""
     return [
         ParkedQueue(
             queue=max(row.partition, 0),
@@ -161,10 +161,7 @@ class _Name:
 
 
 def subscription_names(topic_id: int, *, search: str, after: str) -> list[str]:
-    """Return at most 51 subscription names after `after` that contain `search`.
-
-    A page shows 50 names. The last name only shows that another page follows.
-    """
+    """Return at most 51 subscription names after `after` that contain `search`."""
     asked = {
         "topic_id": topic_id,
         "pattern": containing(search),

@@ -46,7 +46,7 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Apply a plan. Responds 422 if a field is wrong or missing, and 409 if the act cannot be applied.
+    """Apply a plan.
 
     A repeated request of the same user, such as a double click, redirects to the act's page.
     """
@@ -73,7 +73,7 @@ def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def refuse(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Refuse a plan, or withdraw the user's own plan. Responds 409 if the act is no longer planned."""
+    """Refuse a plan, or withdraw the user's own plan."""
     rights = _found_to_act_on(act_id, rights)[1]
     reason = request.POST.get("why", "").replace("\0", "")[:_LONGEST_REASON]
     try:
@@ -86,7 +86,7 @@ def refuse(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Plan the undo of an applied act. Responds 409 if the act cannot be undone."""
+    """Plan the undo of an applied act."""
     view, rights = _found_to_act_on(act_id, rights)
     try:
         planned = acts.plan_undo(act_id, who=rights.name, origin=origin_of(request))
@@ -159,7 +159,6 @@ def _second_person(view: ActView | None, rights: Rights) -> dict[str, object]:
 
 
 def _past(view: ActView) -> str:
-    """Return the address of the page that shows the subject at the end of the act."""
     is_deletion = view.kind.startswith("delete_") or view.kind in DELETING_SUBSCRIPTIONS
     if view.finished_at is None or "://" not in view.topic or is_deletion:
         return ""

@@ -26,10 +26,7 @@ __all__ = ["act_form"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: str) -> HttpResponse:
-    """Show the form of an act, or plan the act.
-
-    Responds 422 if the form is invalid, and 409 if the plan is refused.
-    """
+    """Show the form of an act, or plan the act."""
     form_class = act_forms.get(kind)
     head = subscription_head(topic, name) or partitioned_head(topic, name)
     if form_class is None or head is None:
@@ -76,7 +73,6 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
 
 
 def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
-    """Return whether the act is likely to have an effect."""
     if isinstance(head, PartitionedHead):
         # Some partitions can be paused while others are not.
         return not form_class.is_on_one_partition()

@@ -35,7 +35,7 @@ _SILENCES_MS: Final = {
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def new_rule(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show, preview or create a rule. Responds 422 if the form is invalid, and 409 if the rule is refused."""
+    """Show, preview or create a rule."""
     given = {name: request.GET[name] for name in RuleForm.base_fields if name in request.GET}
     return _form(request, rights, None, {"lasts": "5m", "severity": "warning", **_defaults(rights), **given})
 
@@ -43,7 +43,7 @@ def new_rule(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpResponse:
-    """Show, preview or change a rule. Responds 422 if the form is invalid, and 409 if the rule is refused."""
+    """Show, preview or change a rule."""
     rule = _found(rights, rule_id)
     return _form(request, rights, rule, initial_of(rule))
 
@@ -51,10 +51,7 @@ def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpRespo
 @post_only("console:alert_rule", "rule_id")
 @operator_only
 def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -> HttpResponse:
-    """Delete, silence or test a rule, or end its silence.
-
-    Responds 404 for an unknown verb, and 409 for a refusal.
-    """
+    """Delete, silence or test a rule, or end its silence."""
     rule = _found(rights, rule_id)
     who, origin = rights.name, origin_of(request)
     try:

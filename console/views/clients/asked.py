@@ -1,4 +1,4 @@
-"""Read and write the query strings of the lists of clients."""
+"""The query strings of the lists of clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY_DIGITS = 18  # Every number of 18 digits fits into a 64-bit key
 
 
 def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str]) -> ClientsAsked:
-    """Read the filters, the order and the page. Ignores an unknown order or flag."""
+    """Read the filters, order and page."""
     order, flag = query.get("sort", ""), query.get("flag", "")
     return ClientsAsked(
         topic=_text(query.get("topic", "")),
@@ -36,19 +36,19 @@ def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str
 
 
 def key_of(text: str) -> int:
-    """Read the key of a connected client. Returns 0 if the text is not a key."""
+    """Read the key of a client. Returns 0 if the text is not a key."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _KEY_DIGITS else 0
 
 
 def form_of(asked: ClientsAsked, flags: Collection[str]) -> dict[str, Any]:
-    """Return the template context of the page around a list."""
+    """Return the context of the page around a list."""
     return {"asked": asked, "flags": [(name, flag_named(name)) for name in flags], "nav": "clients"}
 
 
 def list_of(
     query: QueryDict, asked: ClientsAsked, found: ClientPage[Any], orders: Collection[str]
 ) -> dict[str, Any]:
-    """Return the template context of a list."""
+    """Return the context of a list."""
     return {
         "rows": found.rows,
         "asked": asked,

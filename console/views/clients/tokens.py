@@ -58,7 +58,7 @@ class NewTokenForm(forms.Form):
         return role
 
     def lifetime_ms(self) -> int | None:
-        """Return the lifetime. None means that the token never expires."""
+        """Return the lifetime, or None for a token that never expires."""
         days: str = self.cleaned_data["days"]
         return None if days == "never" else int(days) * _DAY_MS
 
@@ -75,10 +75,7 @@ class RevokeForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_everywhere_only
 def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """List tokens, or create a token and show it once.
-
-    Responds 422 if a field is wrong, and 409 if no valid key can sign the token.
-    """
+    """List tokens, or create a token and show it once."""
     if request.method != "POST":
         return _answer(request, rights, done=_done(request.GET.get("done", "")))
     form = NewTokenForm(request.POST)
@@ -100,7 +97,7 @@ def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
 @post_only("console:tokens")
 @admin_everywhere_only
 def revoke_token(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Revoke a token by its id. Responds 422 if the id is missing or too long."""
+    """Revoke a token by its id."""
     form = RevokeForm(request.POST)
     if not form.is_valid():
         return _answer(request, rights, refusal=_said(form), status=422)
