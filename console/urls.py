@@ -1,4 +1,4 @@
-"""The console's URL patterns. `addresses.py` says how topic and subscription names appear in them."""
+"""The console's URL patterns."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Saved views: a list and its filters under a name, for one user or shared with others."""
+"""Saved views: lists with filters, stored under a name."""

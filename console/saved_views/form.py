@@ -16,7 +16,7 @@ from console.saved_views.lists import MOST_PATH
 __all__ = ["NameForm", "SaveForm"]
 
 _MOST_NAME: Final = 80
-_MOST_GIVEN: Final = 100_000  # characters of a query string, before `filters_in` leaves out parts of it
+_MOST_GIVEN: Final = 100_000  # Characters; larger than MOST_QUERY because `filters_in` drops parameters
 
 
 class NameForm(forms.Form):
@@ -32,7 +32,6 @@ class NameForm(forms.Form):
     )
 
     def clean_name(self) -> str:
-        """Refuse a name that a page could not show as it is."""
         name = str(self.cleaned_data["name"])
         if shown(name) != name:
             raise ValidationError(
@@ -44,7 +43,7 @@ class NameForm(forms.Form):
 
 
 class SaveForm(NameForm):
-    """The view to save, whether to share it, and whether it is the default."""
+    """A view to save."""
 
     path = forms.CharField(label=gettext_lazy("List"), max_length=MOST_PATH)
     query = forms.CharField(

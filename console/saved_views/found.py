@@ -1,4 +1,4 @@
-"""The saved views that a user sees: of one list, or all of them."""
+"""The saved views that a user sees."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from console.saved_views.lists import EVERYTHING_QUERY, SavedList, filters_in, l
 
 __all__ = ["ListViews", "ViewRow", "address_of", "all_views", "user_id_of", "view_to_change", "views_of"]
 
-_MOST: Final = 1000  # rows that are read: first a user's own, then those that others share
+_MOST: Final = 1000  # Rows read, own views first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewRow:
-    """One view."""
+    """One saved view."""
 
     id: int
     name: str
     path: str
     query: str
-    list_word: str  # "" = no list has this path any more
+    list_word: str  # "" = no list has this path
     owner: str
     is_own: bool
     is_shared: bool
     is_default: bool
-    may_share: bool  # the user owns it, and may share it with others
+    may_share: bool
     may_delete: bool
 
     @property
@@ -44,18 +44,18 @@ class ViewRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListViews:
-    """The saved views that the page of a list shows."""
+    """The saved views on a list's page."""
 
     path: str
-    query: str  # the filters in force
+    query: str
     rows: Sequence[ViewRow]
     may_share: bool
     may_save: bool
-    goes_to: str  # address of the user's default view; "" if there is none, or the request has a query string
+    goes_to: str  # Address of the default view; "" = do not redirect
 
     @property
     def everything(self) -> str:
-        """The address of the list without a filter."""
+        """The address of the list without filters."""
         return _address(self.path, "")
 
 
@@ -70,9 +70,9 @@ def user_id_of(request: HttpRequest) -> int:
 
 
 def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
-    """Return the saved views of the list that the request asks for. One query.
+    """Return the saved views of the requested list.
 
-    None for other pages, and for a request for one block of the page.
+    Returns None for other pages, and for one block of a page.
     """
     saved_list = None if request.resolver_match is None else list_of(request.resolver_match)
     if saved_list is None or "part" in request.GET:
@@ -91,12 +91,12 @@ def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
 
 
 def all_views(request: HttpRequest, rights: Rights) -> list[ViewRow]:
-    """Return the user's own views and those that others share with the user, sorted by path and name. One query."""
+    """Return the views that the user sees, sorted by path and name."""
     return _rows(SavedView.objects.all(), rights, user_id_of(request))
 
 
 def view_to_change(request: HttpRequest, rights: Rights, view_id: int) -> tuple[SavedView, ViewRow] | None:
-    """Return the view with this id and its row. None if there is none that the user may see. One query."""
+    """Return a view and its row, if the user may see the view."""
     found = SavedView.objects.filter(pk=view_id).select_related("user").first()
     if found is None:
         return None

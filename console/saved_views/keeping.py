@@ -25,20 +25,20 @@ __all__ = [
     "sharing_of",
 ]
 
-VIEWS_MOST: Final = 200  # of one user
-_LOCK: Final = 0x5657  # first key of the lock on one user's views; the second key is the user's id
+VIEWS_MOST: Final = 200  # Views of one user
+_LOCK: Final = 0x5657  # First key of the advisory lock
 
 
 class ViewRefused(Exception):
-    """The change is refused and nothing is stored; the text says what the user can do."""
+    """The change is refused. The text says what the user can do."""
 
 
 def save_view(
     user_id: int, saved_list: SavedList, *, name: str, query: str, shared_in: str, is_default: bool
 ) -> SavedView:
-    """Save filters of a list under a name. A view of this user and list with the same name is replaced.
+    """Save filters under a name. Replaces the view of the list with the same name.
 
-    Raises ViewRefused if the filters are too long, or if the name is new and the user has VIEWS_MOST views.
+    Raises ViewRefused if the filters are too long or the user has too many views.
     """
     if len(query) > MOST_QUERY:
         raise ViewRefused(
@@ -63,7 +63,7 @@ def save_view(
 
 
 def rename_view(view: SavedView, name: str) -> None:
-    """Give a view another name. Raises ViewRefused if its owner already has a view of this list with that name."""
+    """Rename a view. Raises ViewRefused if the owner has another view of the list with this name."""
     with _alone(view.user_id):
         same = SavedView.objects.filter(user_id=view.user_id, path=view.path, name=name).exclude(pk=view.pk)
         if same.exists():
@@ -74,30 +74,31 @@ def rename_view(view: SavedView, name: str) -> None:
 
 
 def set_default(view: SavedView, *, is_default: bool) -> None:
-    """Make a view its owner's default for its list. With `is_default` False, the list has no default after this."""
+    """Make a view its owner's default for the list, or clear the default."""
     with _alone(view.user_id):
         SavedView.objects.filter(user_id=view.user_id, path=view.path).update(is_default=False)
         SavedView.objects.filter(pk=view.pk).update(is_default=is_default)
 
 
 def share_view(view: SavedView, shared_in: str) -> None:
-    """Show a view to users who are operators in every pattern of `shared_in`, which comes from `sharing_of`.
+    """Share a view with users who are operators in all patterns of `shared_in`.
 
-    "" shows it to its owner alone.
+    An empty text ends the sharing.
     """
     SavedView.objects.filter(pk=view.pk).update(shared_in=shared_in)
 
 
 def delete_view(view: SavedView) -> None:
-    """Delete a view, for everybody who sees it."""
+    """Delete a view."""
     SavedView.objects.filter(pk=view.pk).delete()
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return patterns, separated by spaces: users who are operators in all of them may see a view. "" = no other user.
+    """Return the patterns, separated by spaces, in which a user must be an operator to see a shared view.
 
-    Filters may contain names and parts of messages. So others see the view only if they are operators in all the
-    patterns in which its owner is an operator. For a list about one topic, only the topic's namespace counts.
+    Filters can contain names and parts of messages. Other users must therefore be operators wherever the owner is an
+    operator. A list about one topic needs only the topic's namespace. An empty result means that the view cannot be
+    shared.
     """
     if saved_list.namespace:
         return saved_list.namespace if (rights.role_in(saved_list.namespace) or 0) >= Role.OPERATOR else ""
@@ -105,7 +106,7 @@ def sharing_of(rights: Rights, saved_list: SavedList) -> str:
 
 
 def is_shared_with(rights: Rights, shared_in: str) -> bool:
-    """Return whether a user with these rights sees a view that is shared in these patterns."""
+    """Return whether a user with these rights may see a view with these patterns."""
     patterns = shared_in.split()
     return bool(patterns) and all((rights.role_in(each) or 0) >= Role.OPERATOR for each in patterns)
 

@@ -1,6 +1,6 @@
-"""The lists whose filters can be saved, and the path and query string by which a view stores them.
+"""The lists whose filters can be saved as views.
 
-A view stores an address and gives no rights: each time a user opens it, the page checks the rights of that user.
+A view stores only an address. The page checks the rights of each user who opens the view.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from console.addresses import short_name
 
 __all__ = ["EVERYTHING_QUERY", "MOST_PATH", "MOST_QUERY", "SavedList", "filters_in", "list_at", "list_of"]
 
-MOST_PATH: Final = 1500  # characters; limited because an index contains the path
+MOST_PATH: Final = 1500  # Characters; limited because an index contains the path
 MOST_QUERY: Final = 4000
-EVERYTHING_QUERY: Final = "view=all"  # shows the list without filters, instead of the default view
+EVERYTHING_QUERY: Final = "view=all"  # Shows the list without filters instead of the default view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    word: str  # in English; {topic} stands for the name of the topic
-    places: tuple[str, ...]  # names in the query string that say where a page of the list begins
+    word: str  # English text; {topic} stands for the topic's name
+    places: tuple[str, ...]  # Parameters that say where a page begins
 
 
 _KINDS: Final[Mapping[str, _Kind]] = {
@@ -45,21 +45,21 @@ _KINDS: Final[Mapping[str, _Kind]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedList:
-    """One list."""
+    """A list whose filters can be saved."""
 
     path: str
-    word: str  # in the user's language
-    place: str  # the topic that the list is about; "" = none
-    pages: tuple[str, ...]  # names in the query string that say where a page begins
+    word: str  # Name in the user's language
+    place: str  # Topic of the list; "" = none
+    pages: tuple[str, ...]
 
     @property
     def namespace(self) -> str:
-        """The namespace that the list is about, "" if it is about all of them."""
+        """The namespace of the list. Empty if the list covers all namespaces."""
         return namespace_of(self.place) if self.place else ""
 
 
 def list_of(match: ResolverMatch) -> SavedList | None:
-    """Return the list that an address leads to, None if it leads to another page."""
+    """Return the list at a resolved address, if any."""
     kind = _KINDS.get(match.view_name)
     if kind is None:
         return None
@@ -73,7 +73,7 @@ def list_of(match: ResolverMatch) -> SavedList | None:
 
 
 def list_at(path: str) -> SavedList | None:
-    """Return the list with this path, None if there is none."""
+    """Return the list with this path, if any."""
     if len(path) > MOST_PATH or not path.startswith("/"):
         return None
     try:
@@ -83,9 +83,9 @@ def list_at(path: str) -> SavedList | None:
 
 
 def filters_in(saved_list: SavedList, query: QueryDict) -> str:
-    """Return the filters and the sort order in a query string, with the names sorted; "" if there are none.
+    """Return the filters and sort order of a query string, sorted by parameter.
 
-    Several values of one name keep their order, because the page shows columns in that order.
+    Values of one parameter keep their order, because the page shows columns in this order.
     """
     left_out = {"part", "view", *saved_list.pages}
     given = ((name, value) for name, values in query.lists() for value in values)

@@ -1,1 +1,1 @@
-"""The delivery story of one message: its events on each subscription, as far as the broker recorded them."""
+"""The delivery story of one message: its recorded events on each subscription."""

@@ -1,4 +1,4 @@
-"""Acts that affected one message: they skipped it or made it a dead letter, or moved a cursor over it."""
+"""Acts that skipped one message, made it a dead letter, or moved a cursor over it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ACTS", "ActOnMessage", "Effect", "acts_on", "effects_of"]
 
-MOST_ACTS: Final = 50  # of one subscription, the latest
+MOST_ACTS: Final = 50  # Latest acts of one subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActOnMessage:
-    """An applied act on a subscription, with the fields from which `effects_of` finds its effect on a message."""
+    """An applied act on a subscription."""
 
     id: int
     subscription_id: int
     kind: str
     who: str
     finished_ms: int
-    before: str | None  # mark-delete, as ledger:entry
+    before: str | None  # Mark-delete position, written ledger:entry
     after: str
-    # one: the act acked the entry at `position`. reset, move or None: it moved the cursor.
+    # The value "one" means that the act acked the entry at `position`. Other acts moved the cursor.
     how: str | None
-    # ledger:entry. one: the entry to ack; reset: the entry to deliver next; move: the planned mark-delete
+    # The entry to ack, the entry that a reset delivers next, or the planned mark-delete position of a move.
     position: str | None
-    inside: str | None  # of a move: the batch that came next, if it was partly acked; ledger:entry
-    # If the target is inside a batch, the bitset of the messages that the act left unacked, in hexadecimal.
+    inside: str | None  # Partly acked batch that comes next after a move
+    # If the target is inside a batch, the hexadecimal bitset of the messages that stayed unacked.
     remaining: str | None
     undo_of: int | None
     letter_topic: str | None
@@ -40,15 +40,15 @@ class ActOnMessage:
 class Effect(StrEnum):
     """The effect of an act on one message."""
 
-    TAKEN_OUT = "taken_out"  # it was skipped, or sent to dead letters
-    PASSED = "passed"  # the cursor moved past it
-    BROUGHT_BACK = "brought_back"  # the cursor moved back before it, or an undo reversed the skip
+    TAKEN_OUT = "taken_out"  # The message was skipped or sent to dead letters
+    PASSED = "passed"  # The cursor moved past the message
+    BROUGHT_BACK = "brought_back"  # The cursor moved back before the message, or an undo reversed the skip
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
-    """Return the latest acts since `since_ms` that changed these subscriptions' cursors. At most one query.
+    """Return the latest acts that changed these subscriptions' cursors.
 
-    At most MOST_ACTS + 1 of each subscription: if there are that many, there may be older ones.
+    Returns at most MOST_ACTS + 1 acts of each subscription.
     """
     if not subscriptions:
         return []
@@ -63,9 +63,12 @@ def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]
 def effects_of(
     acts: Iterable[ActOnMessage], place: Place, batch_index: int
 ) -> list[tuple[ActOnMessage, Effect]]:
-    """Return the acts that affected a message, with their effects. `acts` are of one subscription, oldest first."""
+    """Return the acts that affected a message, with their effects.
+
+    The acts must belong to one subscription, from old to new.
+    """
     found: dict[int, tuple[ActOnMessage, Effect]] = {}
-    is_out = False  # an act took the message out, and mark-delete is still before it
+    is_out = False  # The message is acked, and mark-delete is still before the message
     for act in acts:
         if act.how == "one":
             if _is_taken_out(act, place, batch_index):
@@ -96,20 +99,19 @@ def _leaves_out(
     *,
     is_out: bool,
 ) -> bool:
-    """Return whether the message is out after an act that left mark-delete before it."""
+    """Return whether the message stays acked after an act that left mark-delete before the message."""
     if undone is not None:
         return undone[1] is Effect.BROUGHT_BACK
     if _begins_beyond(act, place, batch_index):
         return True
-    return is_out and act.how != "reset" and act.kind != "seek"  # these forget every ack
+    return is_out and act.how != "reset" and act.kind != "seek"  # A reset or a seek forgets every ack
 
 
 def _begins_beyond(act: ActOnMessage, place: Place, batch_index: int) -> bool:
-    """Return whether the act moved the cursor into the message's batch, to a later message."""
     if act.remaining is None or act.inside is None or act.position is None or _place(act.inside) != place:
         return False
     if act.how == "move" and act.position != act.after:
-        return False  # consumers had acked past the target, so the act did not end inside this batch
+        return False  # Consumers had acked past the target
     left_alone = int(act.remaining, 16)
     return 0 <= batch_index < (left_alone & -left_alone).bit_length() - 1
 

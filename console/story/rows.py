@@ -1,4 +1,4 @@
-"""The recorded rows of one entry, in the order in which its events happened."""
+"""The recorded delivery events of one entry."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ROWS", "StoryRow", "in_order", "moment_of", "rows_of"]
 
-MOST_ROWS: Final = 100  # of one subscription, the newest
+MOST_ROWS: Final = 100  # Newest rows of one subscription
 _ACKS: Final = frozenset((StoryEvent.ACKED, StoryEvent.PARTLY_ACKED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryRow:
-    """Events of one kind between `at_ms` and `until_ms`, of the entry and perhaps of neighbouring entries."""
+    """Events of one kind between `at_ms` and `until_ms`. A row can include events of neighbouring entries."""
 
     id: int
     subscription_id: int
@@ -33,7 +33,7 @@ class StoryRow:
 
 
 def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
-    """Return the newest rows of an entry on each of these subscriptions. At most one query."""
+    """Return the newest rows of an entry on each of these subscriptions."""
     if not subscriptions:
         return []
     ledger_id, entry_id = place
@@ -51,14 +51,15 @@ def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
 
 
 def in_order(rows: Iterable[StoryRow]) -> list[StoryRow]:
-    """Sort the rows of one entry on one subscription: acks by `until_ms`, all other rows by `at_ms`.
+    """Sort the rows of one entry on one subscription.
 
-    This is the order of the events, because every row stops growing when an entry is returned for redelivery.
+    Acks are sorted by `until_ms`, other rows by `at_ms`. This is the order of events, because every row stops growing
+    when an entry is returned for redelivery.
     """
     return sorted(rows, key=moment_of)
 
 
 def moment_of(row: StoryRow) -> tuple[int, bool, int]:
-    """Return the key by which `in_order` sorts a row. Within a millisecond, acks come last."""
+    """Return the sort key of a row. Within one millisecond, acks come last."""
     is_ack = row.event in _ACKS
     return (row.until_ms if is_ack else row.at_ms), is_ack, row.id

@@ -1,4 +1,4 @@
-"""The delivery story of one message on each subscription: recorded events and acts, in one order."""
+"""The delivery story of one message: recorded events and acts."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ __all__ = ["Kept", "StoryLine", "SubscriptionStory", "kept_of", "stories_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryLine:
-    """One thing that happened to the message: a recorded event, or an act."""
+    """A recorded event, or an act that affected the message."""
 
-    event: str  # a StoryEvent in lower case, or an Effect
-    at_ms: int  # it happened between `at_ms` and `until_ms`
+    event: str  # Name of a StoryEvent in lower case, or an Effect
+    at_ms: int  # The event happened between `at_ms` and `until_ms`
     until_ms: int
     consumer: str = ""
-    address: str = ""  # of the consumer
+    address: str = ""
     redelivery_count: int = 0
-    topic: str = ""  # of a dead or retry letter
+    topic: str = ""  # Topic of a dead letter or retry letter
     act_id: int | None = None
     act_kind: str = ""
-    who: str = ""  # the user or client that made the act
+    who: str = ""  # User or client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStory:
-    """The known events of the message on one subscription, the oldest first."""
+    """The known events on one subscription, from old to new."""
 
     lines: Sequence[StoryLine]
-    # Counts events that the broker had no room to record: of neighbouring entries, and perhaps of this one.
+    # Counts events that the broker had no room to record. The events may belong to neighbouring entries.
     left_out: StoryRow | None
-    is_cut: bool  # there may be older events
+    is_cut: bool  # Older events may exist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The policies in force for recording events on a topic."""
+    """The policies for recording events."""
 
-    mode: str  # of the policy delivery_story
+    mode: str  # Value of the policy delivery_story
     keep_ms: int
 
 
@@ -60,9 +60,9 @@ _NOTHING = SubscriptionStory(lines=(), left_out=None, is_cut=False)
 
 
 def kept_of(head: TopicHead) -> Kept:
-    """Return the policies in force for recording events on a topic. One query."""
+    """Return the policies for recording events on a topic."""
     documents = topic_policies(head.name)
-    if documents is None:  # the topic was deleted a moment ago
+    if documents is None:  # The topic was deleted a moment ago
         policies = effective_policies(broker_settings(), {}, {}, where=head.name)
     else:
         policies = effective_policies(broker_settings(), documents.namespace, documents.own, where=head.name)
@@ -70,7 +70,7 @@ def kept_of(head: TopicHead) -> Kept:
 
 
 def stories_of(found: FoundMessage, states: SubscriptionStates) -> Mapping[int, SubscriptionStory]:
-    """Return the message's story on each of these subscriptions, by id. Two queries."""
+    """Return the message's story on each subscription, by subscription id."""
     ids = [cursor.id for cursor, _ in states.rows]
     stored = found.opened.stored
     rows = _by_subscription(rows_of(ids, stored.place))
@@ -88,7 +88,7 @@ def _story(rows: Sequence[StoryRow], acts: Sequence[ActOnMessage], found: FoundM
     is_cut = len(recorded) >= MOST_ROWS or len(acts) > MOST_ACTS
     if not dated and left_out is None and not is_cut:
         return _NOTHING
-    dated.sort(key=lambda each: each[0][:2])  # leaves the acts of one millisecond in their order
+    dated.sort(key=lambda each: each[0][:2])  # Acts of one millisecond keep their order
     return SubscriptionStory(lines=[line for _, line in dated], left_out=left_out, is_cut=is_cut)
 
 

@@ -1,4 +1,4 @@
-"""The delivery story of a message in words: its events, and which events the broker records at all."""
+"""The delivery story of a message in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from console.words.numerals import span
 
 __all__ = ["line_after", "line_before", "line_words", "recorded"]
 
-# The words before the consumer's name, and the words after it.
+# The words before and after the consumer's name.
 _EVENTS: Final = {
     "delivered": (gettext_noop("delivered to"), ""),
     "acked": (gettext_noop("acked by"), ""),
@@ -44,7 +44,7 @@ _EVENTS: Final = {
 }
 _SKIPPED: Final = gettext_noop("skipped by an operator")
 _TAKEN_OUT: Final = {"send_to_dead_letters": gettext_noop("sent to the dead letters by an operator")}
-_UNDONE: Final = gettext_noop("brought back by an undo")  # an undo may leave the cursor where it is
+_UNDONE: Final = gettext_noop("brought back by an undo")  # An undo may leave the cursor where it is
 _RECORDED: Final = {
     "off": (
         gettext_noop(
@@ -77,7 +77,7 @@ def line_before(line: StoryLine) -> str:
 
 
 def line_after(line: StoryLine) -> str:
-    """Return an event's words after the consumer's name, or "" if the name ends the sentence."""
+    """Return an event's words after the consumer's name."""
     if line.act_id is not None:
         return _("{act} by {who}").format(act=_(KINDS.get(line.act_kind, line.act_kind)), who=line.who)
     if line.event == "delivered" and line.redelivery_count:
@@ -86,12 +86,12 @@ def line_after(line: StoryLine) -> str:
 
 
 def line_words(line: StoryLine) -> str:
-    """Return all of an event's words as one line of plain text."""
+    """Return an event as one line of plain text."""
     words = f"{line_before(line)} {line.consumer}".rstrip()
     details = [each for each in (line.address, line_after(line), line.topic) if each]
     return f"{words} ({', '.join(details)})" if details else words
 
 
 def recorded(kept: Kept) -> str:
-    """Return the sentences that say which events the story can contain."""
+    """Return the sentences that say which events are recorded."""
     return _(_RECORDED[kept.mode]).format(kept=span(kept.keep_ms / 1000))

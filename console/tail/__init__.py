@@ -1,1 +1,1 @@
-"""Follow a topic: find the messages that have come since the last look. A look moves no cursor."""
+"""Follow the new messages of a topic without moving a cursor."""

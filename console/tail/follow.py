@@ -1,7 +1,6 @@
-"""One look at a topic that a page follows: the newest matching messages among those that came since the last look.
+"""Find the newest matching messages since the last look at a topic.
 
-A look reads from the end of the log backwards and stops at its bounds. It skips and counts the entries between that
-point and the last look, so that a fast topic costs no more than a slow one.
+A look reads backwards from the end of the log and stops at its bounds.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ from console.tail.since import Since
 
 __all__ = ["FIRST_ROWS", "LOOK_BOUNDS", "MOST_FOLLOWED", "Followed", "follow"]
 
-MOST_FOLLOWED: Final = 200  # rows
-FIRST_ROWS: Final = 20  # rows that the first look returns
+MOST_FOLLOWED: Final = 200  # Rows
+FIRST_ROWS: Final = 20  # Rows of the first look
 LOOK_BOUNDS: Final = Bounds(entries=1000, bytes=8 * 1024 * 1024, seconds=0.3)
-_EVERY_MATCH: Final = 1_000_000  # in practice no limit: a look opens at most 1,000 entries
+_EVERY_MATCH: Final = 1_000_000  # No limit in practice, because a look opens at most 1,000 entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
     """The result of one look."""
 
-    rows: Sequence[FoundRow]  # the newest first, at most 200
-    matched: int  # matching messages among the new ones that were looked at; 0 at the first look
-    skipped: int  # entries that came since the last look and were not looked at
-    since: Since  # for the next look, with the counts of all looks so far
-    topic_ids: tuple[int, ...]  # the topic or its partitions, whose events announce new messages
-    has_states: bool  # a subscription was named
-    columns: tuple[Column, ...]  # a row has a cell for each, or no cells if its metadata cannot be read
+    rows: Sequence[FoundRow]  # Newest first, at most 200
+    matched: int  # New messages that match; 0 at the first look
+    skipped: int  # New entries that the look did not read
+    since: Since
+    topic_ids: tuple[int, ...]  # Topics whose events announce new messages
+    has_states: bool
+    columns: tuple[Column, ...]  # Rows with unreadable metadata have no cells
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:
-    """Look once, or without `since` return the newest messages.
+    """Look once. Without `since`, return the newest messages.
 
-    Of `asked`, only partition, subscription, filters and columns count. Raises AskedInvalid as `lanes_of` does, and if
-    `since` has more places than there are logs to read.
+    Only partition, subscription, filters and columns of `asked` count. Raises AskedInvalid if `asked` or `since` does
+    not fit the topic.
     """
     asked = Asked(
         partition=asked.partition,
@@ -84,16 +83,16 @@ def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = 
 
 
 def _end_of(lane: Lane) -> Place:
-    """Return the place of the last entry. For an empty log, return (0, 0), which comes before every possible entry."""
+    # The place (0, 0) comes before every entry.
     return lane.log.place_at(lane.log.end - 1) or (0, 0)
 
 
 def _newer(lanes: Sequence[Lane], since: Since) -> tuple[Lane, ...]:
-    """Cut the lanes, one for each log, to the entries since the last look. A partition added since then is all new."""
     if len(since.places) > len(lanes):
         raise AskedInvalid(
             "since", _("This topic has fewer partitions than the address says: follow it again.")
         )
+    # All messages of a partition that was added since the last look are new.
     known = (*since.places, *[(0, 0)] * (len(lanes) - len(since.places)))
     return tuple(
         replace(lane, spans=_from(lane, lane.log.index_of(*place) + 1))

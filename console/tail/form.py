@@ -1,4 +1,4 @@
-"""The form of a page that follows a topic: filters, and where the last look ended."""
+"""The form of a page that follows a topic."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ __all__ = ["FollowForm"]
 
 
 class FollowForm(FilterForm):
-    """Reads the query string. Ignores the fields that say where a search starts."""
+    """The filters, and the place where the last look ended."""
 
     since = forms.CharField(label=gettext_lazy("Newer"), required=False, max_length=MOST_CHARACTERS)
 
     def clean_since(self) -> Since | None:
-        """Read where the last look ended; None for the first look."""
         text = self.cleaned_data["since"]
         try:
             return read_since(text) if text else None

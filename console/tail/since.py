@@ -1,4 +1,4 @@
-"""The parameter `since` of a page that follows a topic: it says where the page's last look ended."""
+"""The parameter `since`, which says where the last look at a topic ended."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SINCE: Final = re.compile(rf"([0-9]{{1,15}})-([0-9]{{1,15}})@({_PLACE}(?:,{_PLA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The last entry of each log at the last look, and the counts of all looks so far."""
+    """The last entries at the last look, and the counts of all looks."""
 
-    matched: int  # messages
-    skipped: int  # entries
-    places: tuple[Place, ...]  # of the topic, or of its partitions in their order
+    matched: int  # Messages
+    skipped: int  # Entries
+    places: tuple[Place, ...]  # Last entry of the topic, or of each partition
 
     def __str__(self) -> str:
         places = ",".join(f"{ledger_id}:{entry_id}" for ledger_id, entry_id in self.places)
@@ -33,7 +33,7 @@ class Since:
 
 
 def read_since(text: str) -> Since:
-    """Return the Since that `str` turned into this text. Raises ValueError if the text is not valid."""
+    """Parse the text of a Since. Raises ValueError if the text is not valid."""
     found = _SINCE.fullmatch(text) if len(text) <= MOST_CHARACTERS else None
     if found is not None:
         pairs = [pair.split(":") for pair in found[3].split(",")]

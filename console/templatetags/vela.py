@@ -80,20 +80,20 @@ def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
 
 @register.filter
 def count(number: int | str | None) -> str:
-    """Write a number. None is unknown, and so is "", which a template's lookup returns if it finds nothing."""
+    """Write a number, or a dash for None and for "". A failed template lookup returns ""."""
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
 
 
 @register.filter
 def place_of_name(topic: str) -> str:
-    """Return the part of a topic's name before its local part, without the domain if that is `persistent`."""
+    """Return the part of a topic's name before its local part."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
 
 
 @register.filter
 def may_act_on(rights: Rights, name: str) -> bool:
-    """Return whether the user may plan acts on this topic or namespace, if they need only the role operator."""
+    """Return whether the user may plan acts that need the operator role."""
     return rights.may_act_on(name)
 
 
@@ -111,30 +111,29 @@ def latency(value: int | None) -> str:
 
 @register.filter
 def plural(number: int | str | None, word: str) -> str:
-    """Write a number with its noun: 3 consumers, 1 consumer, – consumers."""
+    """Write a number with its noun."""
     return nouns.counted(number if isinstance(number, int) else None, word)
 
 
 @register.filter
 def entries(number: int) -> str:
-    """Write a number of entries: 1 entry, 12 408 entries."""
+    """Write a number of entries."""
     return nouns.counted(number, "entry")
 
 
 @register.filter
 def batches(number: int) -> str:
-    """Write a number of batches: 1 batch, 3 batches."""
+    """Write a number of batches."""
     return nouns.counted(number, "batch")
 
 
 @register.simple_tag(takes_context=True)
 def sentence(context: Context, text: str) -> str:
-    """Give a sentence of the broker a capital letter and a full stop. A name at its beginning keeps its case."""
+    """Give a sentence of the broker a capital letter and a full stop."""
     return acts.sentence(text, _names_in(context))
 
 
 def _names_in(context: Context) -> list[str]:
-    """Return the names that may begin a sentence of the broker: those of the page's act or subscription."""
     subjects = [context.get(name) for name in ("act", "to_apply", "row", "head")]
     parameters = [getattr(subject, "parameters", None) or {} for subject in subjects]
     return [
@@ -149,7 +148,7 @@ def _names_in(context: Context) -> list[str]:
 
 @register.simple_tag
 def asked(act: Any) -> str:
-    """Return an act's request in words. Takes an ActView, or a row of an act."""
+    """Return an act's request in words. Accepts an ActView or a row of an act."""
     undo_of = act.undo_of_id if hasattr(act, "undo_of_id") else act.undo_of
     return acts.asked(act.kind, act.parameters, undo_of)
 
@@ -158,13 +157,13 @@ def asked(act: Any) -> str:
 def partition_table(
     act: Any, plan: Mapping[str, Any], result: Mapping[str, Any] | None
 ) -> receipts.PartitionTable:
-    """Return the partitions of an act, for a table."""
+    """Return the table of an act's partitions."""
     return receipts.partition_table(act.kind, plan, result)
 
 
 @register.simple_tag
 def receipt_rows(act: Any, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[receipts.ReceiptRow]:
-    """Return the counts of an applied act, for a table."""
+    """Return the counts of an applied act."""
     return receipts.receipt_rows(act.kind, plan or {}, result)
 
 
@@ -189,13 +188,13 @@ def is_ahead(then: datetime | None, now_ms: int) -> bool:
 
 @register.simple_tag
 def badge(word: str, tone: str, *, fact: bool = False) -> SafeString:
-    """Render a word as a badge. An English word is translated. Set `fact` for a stored fact: see `_badge`."""
+    """Translate a word and render it as a badge."""
     return _badge(_(word), tone, is_fact=fact)
 
 
 @register.simple_tag
 def run_state(state: str) -> SafeString:
-    """Render the state of a run of the pipeline as a badge."""
+    """Render the state of a pipeline run as a badge."""
     return _badge(_(state), run_tone(state), is_fact=True)
 
 
@@ -207,15 +206,14 @@ def subscription_state(state: int | None) -> SafeString:
 
 @register.simple_tag
 def severity(severity: Severity) -> SafeString:
-    """Render the severity of a finding as a badge, even while no broker runs: the diagnosis allows for that."""
+    """Render the severity of a finding as a badge."""
     return _badge(*severity_word(severity), is_fact=True)
 
 
 def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
-    """Render a word with an icon, so that colour is never the only sign.
+    """Render a word with an icon, because colour must not be the only sign.
 
-    While states are unknown, the page shows “unknown” instead, unless the word is a stored fact. This is not a template
-    because lists have a badge in each row, and a template takes three times as long.
+    While states are unknown, the page shows only stored facts. A template would take three times as long.
     """
     return format_html(
         '<span class="badge {}"><span class="badge-icon" aria-hidden="true">{}</span><span>{}</span></span>',
@@ -227,26 +225,26 @@ def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
 
 @register.filter
 def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
-    """Return the value for a key, or None. `found` is "" if the template's lookup of the mapping found nothing."""
+    """Return the value for a key. `found` is "" after a failed template lookup."""
     return None if isinstance(found, str) else found.get(key)
 
 
 @register.filter
 def at(values: Sequence[Any], number: int) -> Any:
-    """Return the value with this number, counted from 0."""
+    """Return the value at this index."""
     return values[number]
 
 
 @register.simple_tag
 def consumer_act_url(row: ConsumerRow, kind: str) -> str:
-    """Return the address of the form of an act on this one consumer, filled in."""
+    """Return the address of an act's form, filled in for this consumer."""
     form = addresses.act_form_url(row.topic_name, row.subscription_name, kind)
     return f"{form}?{urlencode({'consumer': row.name, 'consumer_key': row.key})}"
 
 
 @register.simple_tag
 def run_again_url(run: RunRow, **changed: str) -> str:
-    """Return the address of a job's form, filled in with a run's topic and options. `changed` overrides options."""
+    """Return the address of a job's form, filled in with a run's topic and options."""
     given = {f"option_{name}": value for name, value in {**run.given, **changed}.items()}
     return f"{reverse('console:job_form', args=[run.job])}?{urlencode({'topic': run.topic_name, **given})}"
 
@@ -259,7 +257,7 @@ def flag(name: str) -> Flag:
 
 @register.simple_tag
 def cure_url(head: SubscriptionHead, cure: Cure) -> str:
-    """Return the address of a cure: the form of its act, filled in, or the block, topic or dead letters to look at."""
+    """Return the address of a cure."""
     if cure.act:
         form = addresses.act_form_url(head.topic_name, head.name, cure.act)
         return f"{form}?{urlencode(cure.parameters)}" if cure.parameters else form
@@ -270,27 +268,27 @@ def cure_url(head: SubscriptionHead, cure: Cure) -> str:
 
 @register.inclusion_tag("console/parts/cure.html")
 def cure_button(head: SubscriptionHead, cure: Cure) -> dict[str, str | bool | SafeString]:
-    """Draw the button of a cure's act. It leads to the preview, or to the form if the act needs more values."""
+    """Draw the button of a cure's act."""
     form = act_forms[cure.act]({name: str(value) for name, value in cure.parameters.items()})
     return {"url": cure_url(head, cure), "text": marks.marked(cure.text), "is_ready": form.is_valid()}
 
 
 @register.simple_tag
 def runbook_url(about: str) -> str:
-    """Return the address of the runbook's page about a rule of the diagnosis, or about a problem."""
+    """Return the address of the runbook page about a diagnosis rule or a problem."""
     return addresses.help_url(runbook_page(about))
 
 
 @register.simple_tag
 def redrive_url(topic: str, subscription: str, group: Group) -> str:
-    """Return the address of the redrive form for a group of dead letters. Empty if no filter chooses them."""
+    """Return the address of the redrive form for a group of dead letters. Empty if no filter selects the group."""
     filled = group.redrive_filter
     return f"{addresses.act_form_url(topic, subscription, 'redrive')}?{urlencode(filled)}" if filled else ""
 
 
 @register.inclusion_tag("console/block.html", takes_context=True)
 def part(context: Context, block: Block) -> dict[str, Any]:
-    """Render a block inside the element that htmx refreshes. While its numbers are old, show how old."""
+    """Render a block in the element that htmx refreshes."""
     since_ms = context["notices"].since_ms
     since = (
         {"since": numerals.in_utc(since_ms), "since_ago": numerals.ago(since_ms, context["now_ms"])}
@@ -302,10 +300,7 @@ def part(context: Context, block: Block) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def ago(context: Context, then: int | datetime | None) -> SafeString | str:
-    """Write how long ago a time was, with the exact time as its title. 0 and None are unknown.
-
-    A number outside the years that `is_time` accepts is written with the words "(not a time)".
-    """
+    """Write how long ago a time was."""
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
@@ -323,10 +318,7 @@ def ago(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def moment(context: Context, then: int | datetime | None) -> SafeString | str:
-    """Write a time, and in brackets how long ago it was. 0 and None are unknown.
-
-    A number outside the years that `is_time` accepts is written with the words "(not a time)".
-    """
+    """Write a time and how long ago it was."""
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
@@ -345,7 +337,7 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
-    """Write a time that is known to lie between two times. If both are the same, write one."""
+    """Write the times between which something happened."""
     if until_ms == at_ms:
         return moment(context, at_ms)
     now_ms = context["now_ms"]
@@ -360,7 +352,7 @@ def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def now_iso(context: Context) -> str:
-    """Return the time at which the numbers on the page were read, in UTC."""
+    """Return the time at which the page's numbers were read."""
     return numerals.in_utc(context["now_ms"])
 
 

@@ -1,4 +1,4 @@
-"""Read and write lines of `name = value`: users write policies and the properties of a message like this."""
+"""Read and write lines of `name = value`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["as_lines", "read_lines"]
 
 
 def read_lines(text: str) -> dict[str, str]:
-    """Read one `name = value` per line, or a JSON object whose values are text.
+    """Read lines of `name = value`, or a JSON object whose values are text.
 
     Raises ValidationError if the text is neither, or if two lines have the same name.
     """
@@ -34,7 +34,7 @@ def read_lines(text: str) -> dict[str, str]:
 
 
 def as_lines(labels: Mapping[str, str]) -> str:
-    """Write labels so that `read_lines` can read them back: as lines, or as JSON if lines cannot express them."""
+    """Write labels as lines, or as JSON if `read_lines` could not read the lines back."""
     lines = "\n".join(f"{name} = {value}" for name, value in sorted(labels.items()))
     try:
         is_the_same = is_plain(lines) and "\r" not in lines and read_lines(lines) == dict(labels)

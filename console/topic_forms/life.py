@@ -1,4 +1,4 @@
-"""The forms that create, grow, compact, unload, empty, terminate and delete a topic, or delete its compaction."""
+"""The forms that create, change and delete a topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "UnloadForm",
 ]
 
-_MOST_PARTITIONS = 10_000  # the broker's limit, in docs/reference/acts.md
+_MOST_PARTITIONS = 10_000  # The broker's limit
 _PARTITIONS_ERRORS = {
     "required": gettext_lazy("Give the number of partitions."),
     "invalid": gettext_lazy("Give a whole number."),
@@ -79,11 +79,10 @@ class CreateTopicForm(_TopicForm):
         field.choices = [(name, name) for name in namespaces]
 
     def clean_policies(self) -> dict[str, str]:
-        """Read the policies. The broker checks their names and values."""
+        # The broker checks names and values.
         return read_lines(self.cleaned_data["policies"])
 
     def clean(self) -> dict[str, Any]:
-        """Check that a topic can have this name."""
         given = super().clean() or {}
         name, namespace = given.get("name"), given.get("namespace")
         if name and namespace:
@@ -103,7 +102,7 @@ class CreateTopicForm(_TopicForm):
 
 
 class AddPartitionsForm(_TopicForm):
-    """Grow a partitioned topic."""
+    """Add partitions to a partitioned topic."""
 
     kind = "update_partitions"
     heading = gettext_lazy("Add partitions")

@@ -1,4 +1,4 @@
-"""The acts in the menu of a topic's page, in order. An offer can say why its act is not possible now."""
+"""The acts in the menu of a topic's page."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ topic_forms: Final[dict[str, type[ActForm]]] = {
 }
 """The form of each act, by the act's name in addresses."""
 
-# The menu leaves out these acts: the lists of bookmarks and of compactions offer them.
+# Acts that the lists of bookmarks and compactions offer instead of the menu.
 _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 
 
@@ -54,11 +54,11 @@ _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 class Offer:
     """One act of the menu."""
 
-    name: str  # in addresses
+    name: str  # The act's name in addresses
     heading: StrOrPromise
-    url: str  # of its form
-    why_not: str = ""  # a sentence, if the topic or the user's role does not allow the act
-    cure: str = ""  # text of the link below the sentence, if there is one
+    url: str
+    why_not: str = ""
+    cure: str = ""  # Text of a link to a remedy
     cure_url: str = ""
 
     @property
@@ -67,7 +67,7 @@ class Offer:
 
 
 def offers(head: TopicHead, rights: Rights) -> list[Offer]:
-    """Return the menu's acts on this topic, including those that are not possible now."""
+    """Return the menu's acts on this topic, including acts that are not possible now."""
     return [_offer(head, name, rights) for name in topic_forms if name not in _FROM_ELSEWHERE]
 
 
@@ -87,10 +87,7 @@ def _offer(head: TopicHead, name: str, rights: Rights) -> Offer:
 
 
 def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
-    """Return why an act is not possible, with the text and the address of a link that helps.
-
-    Three empty strings if the act is possible.
-    """
+    """Return why an act is not possible, and the text and address of a link."""
     if name == "partitions" and head.parent_name:
         return (
             _("This is a partition."),

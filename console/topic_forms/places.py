@@ -1,4 +1,4 @@
-"""The forms that create a subscription or a bookmark at a place in a topic, and that delete a bookmark."""
+"""The forms that create a subscription or a bookmark, or delete a bookmark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMELESS = {"required": gettext_lazy("Give it a name.")}
 
 
 class CreateSubscriptionForm(PlaceForm):
-    """Create a subscription at a place."""
+    """Create a subscription."""
 
     kind = "create_subscription"
     heading = gettext_lazy("Create subscription")
@@ -52,7 +52,7 @@ class CreateBookmarkForm(PlaceForm):
     )
     template = "console/forms/new_place.html"
     fields_above = ("name", "keep_days")
-    without_bookmark = True  # the broker refuses a bookmark as the place of a bookmark
+    without_bookmark = True  # The broker refuses a bookmark as the place of a bookmark
 
     name = forms.CharField(label=gettext_lazy("Name"), strip=False, error_messages=_NAMELESS)
     keep_days = forms.IntegerField(
@@ -70,7 +70,6 @@ class CreateBookmarkForm(PlaceForm):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a bookmark as the place, as the broker does."""
         given = super().clean()
         if given.get("to") == "bookmark":
             self.add_error("to", _("Choose a place that is not a bookmark."))

@@ -1,4 +1,4 @@
-"""The forms that publish a message: one to write it, and two that publish a stored message again."""
+"""The forms that publish a new message or a stored message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vela.wire.entry import Message
 __all__ = ["AgainForm", "EditedForm", "PublishForm", "as_it_is", "to_edit"]
 
 _UNITS_MS: Final = {"s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_MOST_BYTES: Final = 1024 * 1024  # the act's limit, in docs/reference/acts.md
+_MOST_BYTES: Final = 1024 * 1024  # The act's limit
 _LONGEST_DELAY: Final = 1_000_000
 
 
@@ -105,7 +105,7 @@ class PublishForm(ActForm):
     )
 
     def clean_value(self) -> str:
-        """Replace CRLF, which browsers send for a line break, with LF."""
+        # Browsers send CRLF for a line break.
         value: str = self.cleaned_data["value"].replace("\r\n", "\n")
         return value
 
@@ -113,7 +113,6 @@ class PublishForm(ActForm):
         return read_lines(self.cleaned_data["properties"])
 
     def clean_event_time(self) -> int | None:
-        """Read ISO 8601, in the user's zone unless it has an offset, into milliseconds since 1970."""
         text = self.cleaned_data["event_time"].strip()
         if not text:
             return None
@@ -129,7 +128,6 @@ class PublishForm(ActForm):
         return _checked_base64(self.cleaned_data["ordering_key"].strip())
 
     def clean(self) -> dict[str, Any]:
-        """Check the encodings of value and key. If the message has no value, the field of the value must be empty."""
         given = super().clean() or {}
         value, encoding = given.get("value"), given.get("encoding")
         try:
@@ -150,7 +148,6 @@ class PublishForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the message. Leaves out empty fields, except the value."""
         given = self.cleaned_data
         chosen: dict[str, Any] = (
             {"null_value": True}
@@ -173,15 +170,12 @@ class PublishForm(ActForm):
 
 
 class _ToTopic(forms.Form):
-    """The topic that a stored message goes to."""
-
     to_topic = forms.CharField(
         label=gettext_lazy("Topic"),
         error_messages={"required": gettext_lazy("Name the topic to publish to.")},
     )
 
     def clean_to_topic(self) -> str:
-        """Return the full name."""
         try:
             return acts.full_name("publish", self.cleaned_data["to_topic"].strip())
         except acts.ActRefused as refused:
@@ -199,7 +193,7 @@ class EditedForm(PublishForm, _ToTopic):
 
 
 def as_it_is(message: Message) -> dict[str, Any]:
-    """Return the parameters that publish a message's value, key, properties, event time and ordering key."""
+    """Return the parameters that publish a stored message again."""
     chosen: dict[str, Any] = (
         {"null_value": True}
         if message.null_value
@@ -217,7 +211,7 @@ def as_it_is(message: Message) -> dict[str, Any]:
 
 
 def to_edit(message: Message) -> Mapping[str, Any]:
-    """Return the initial values of the form that edits a message. Bytes that a browser would change are in base64."""
+    """Return the initial values of the form that edits a message."""
     payload = b"" if message.null_value else message.payload
     text = _editable(payload)
     key = message.key
@@ -239,10 +233,7 @@ def to_edit(message: Message) -> Mapping[str, Any]:
 
 
 def _editable(data: bytes, *, has_lines: bool = True) -> str | None:
-    """Return these bytes as text. None if they are not UTF-8, or if a browser would change the text in its field.
-
-    `has_lines`: the field can have several lines.
-    """
+    """Return the bytes as text, if a form field keeps the text unchanged."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -264,13 +255,9 @@ def _moment(time_ms: int) -> str:
 
 
 def _checked_value(value: str, encoding: str | None) -> str:
-    """Return the value; if it is base64, without white space.
-
-    Raises ValidationError if it is too large or not base64, ValueError or RecursionError if it cannot be read as JSON.
-    """
     if encoding == "base64":
         value = "".join(value.split())
-    # Base64 writes three bytes as four characters; the act checks the size of the decoded value.
+    # Base64 writes three bytes as four characters. The act checks the size of the decoded value.
     if len(value.encode()) > _MOST_BYTES * 4 // 3 + 4:
         raise ValidationError(_("The value is too large: at most 1 MiB. Use a client for larger messages."))
     if encoding == "base64":

@@ -1,4 +1,4 @@
-"""Find the form in which an operator can change the request of a refused act, and word the refusal for that form."""
+"""Find the form that can change a refused act."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["form_address", "refusal_in_form"]
 
-# The broker's refusals name parameters, such as force. A form shows the labels of its fields instead.
+# The broker's refusals name parameters. A form shows labels instead.
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
-_HOW_FAR: Final = ("shift", "back_time")  # values of a reset's `to` that the rewind form can give
+_HOW_FAR: Final = ("shift", "back_time")  # Values of a reset's `to` that the rewind form offers
 
 
 def form_address(act: ActView) -> str:
-    """Return the address of the form for acts of this kind on the act's subject. At most two queries.
-
-    "" if there is no such form, if the subject was deleted, or if it is partitioned and the form is for one partition.
-    """
+    """Return the address of the form that can change an act, if a form fits."""
     name, form = _form_of(act)
     if form is None or not _is_for(form, act):
         return ""
@@ -37,7 +34,7 @@ def form_address(act: ActView) -> str:
 
 
 def refusal_in_form(act: ActView) -> str:
-    """Return the act's error. Where it says to set a parameter to true, name the form's field by its label instead."""
+    """Return the act's error with the labels of form fields instead of parameter names."""
     fields = {} if (form := _form_of(act)[1]) is None else form.base_fields
     return _SWITCH.sub(
         lambda found: f"choose “{fields[found[1]].label}”" if found[1] in fields else found[0], act.error
@@ -54,7 +51,6 @@ def _is_for(form: type[ActForm], act: ActView) -> bool:
 
 
 def _form_of(act: ActView) -> tuple[str, type[ActForm] | None]:
-    """Return the form for the act's kind: its name in addresses and its class. "" and None if there is no form."""
     forms = act_forms if act.subscription else topic_forms
     fitting = {name: form for name, form in forms.items() if form.kind == act.kind}
     if act.kind == "reset" and act.parameters.get("to") not in _HOW_FAR:

@@ -1,4 +1,4 @@
 """The console's pages.
 
-Numbers of queries in docstrings leave out the four for session, user, rights and frame.
+Query counts in docstrings leave out the four queries for session, user, rights and frame.
 """

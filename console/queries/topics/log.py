@@ -1,4 +1,4 @@
-"""A topic's log with an index for each entry. The indexes run on from one ledger to the next."""
+"""A topic's log with an index for each entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "logs_of",
 ]
 
-Place = tuple[int, int]  # ledger id, entry id
+Place = tuple[int, int]  # Ledger id and entry id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,10 @@ class LedgerRow:
 
     ledger_id: int
     state: str
-    segment_id: int | None  # a trimmed ledger has neither segment nor file: its row keeps the topic's counts
-    file_name: str | None  # of an offloaded ledger
+    segment_id: int | None  # None = offloaded or trimmed
+    file_name: str | None
     opened_ms: int
-    entries_before: int  # of the topic
+    entries_before: int
     messages_before: int
     bytes_before: int
     entries: int
@@ -45,12 +45,12 @@ class LedgerRow:
 
     @property
     def store(self) -> Store | None:
-        """Where the entries are stored; None if they were trimmed."""
+        """Where the entries are stored, if they were not trimmed."""
         return store_of(ledger_id=self.ledger_id, segment_id=self.segment_id, file_name=self.file_name)
 
     @property
     def is_emptied(self) -> bool:
-        """Whether the ledger is sealed and has no entries, like a topic's last ledger after it was trimmed."""
+        """Whether the ledger is sealed and has no entries."""
         return self.state == "sealed" and not self.entries
 
 
@@ -62,11 +62,11 @@ class EntryAt:
     entry_id: int
     messages: int
     append_ms: int
-    cumulative_messages: int  # of the topic, this entry included
+    cumulative_messages: int
 
     @property
     def place(self) -> Place:
-        """Ledger id and entry id, as a dictionary key."""
+        """The ledger id and entry id."""
         return (self.ledger_id, self.entry_id)
 
 
@@ -84,19 +84,19 @@ class Log:
 
     @property
     def total_messages(self) -> int:
-        """Messages ever appended, trimmed ones included."""
+        """Messages ever appended, including trimmed messages."""
         last = self.ledgers[-1] if self.ledgers else None
         return last.messages_before + last.messages if last else 0
 
     @property
     def total_bytes(self) -> int:
-        """Bytes ever appended, trimmed ones included."""
+        """Bytes ever appended."""
         last = self.ledgers[-1] if self.ledgers else None
         return last.bytes_before + last.size_bytes if last else 0
 
     @property
     def begin(self) -> int:
-        """Index of the first stored entry; `end` if none is stored."""
+        """Index of the first stored entry, or `end` if no entry is stored."""
         return self.ledgers[0].entries_before if self.ledgers else 0
 
     @property
@@ -106,7 +106,7 @@ class Log:
         return last.entries_before + last.entries if last else 0
 
     def index_of(self, ledger_id: int, entry_id: int) -> int:
-        """Return the index of a position. If its ledger was trimmed, return the index before the next stored entry."""
+        """Return the index of a position. For a trimmed ledger, return the index before the next stored entry."""
         at = bisect_right(self._ids, ledger_id) - 1
         if at < 0:
             return self.begin - 1
@@ -116,7 +116,7 @@ class Log:
         return ledger.entries_before + min(entry_id, ledger.entries)
 
     def stores_of(self, places: Iterable[Place]) -> set[Store]:
-        """Return the segments and files that store the entries at these places."""
+        """Return the segments and files that store these entries."""
         asked = {ledger_id for ledger_id, _ in places}
         return {
             store
@@ -125,12 +125,12 @@ class Log:
         }
 
     def place_at(self, index: int) -> Place | None:
-        """Return the ledger and entry ids of an index. None if the log has no such entry."""
+        """Return the place of the entry with this index, if any."""
         ledger = self.ledger_at(index)
         return None if ledger is None else (ledger.ledger_id, index - ledger.entries_before)
 
     def ledger_at(self, index: int) -> LedgerRow | None:
-        """Return the ledger that stores the entry with this index, None if none does."""
+        """Return the ledger that stores the entry with this index, if any."""
         # Several ledgers can begin at the same index. Only the last of them can have entries.
         at = bisect_right(self._begins, index) - 1
         if at < 0 or index >= self.ledgers[at].entries_before + self.ledgers[at].entries:
@@ -138,7 +138,7 @@ class Log:
         return self.ledgers[at]
 
     def has_ledger(self, ledger_id: int) -> bool:
-        """Return whether the log has this ledger, and the ledger is not emptied."""
+        """Return whether the log has this ledger and the ledger is not emptied."""
         at = bisect_right(self._ids, ledger_id) - 1
         return at >= 0 and self._ids[at] == ledger_id and not self.ledgers[at].is_emptied
 
@@ -159,12 +159,12 @@ class _OpenEnd:
 
 
 def log_of(topic_id: int) -> Log:
-    """Read a topic's log. Two queries: the ledgers, and the last entry of the open one."""
+    """Read a topic's log."""
     return logs_of([topic_id])[topic_id]
 
 
 def logs_of(topic_ids: Sequence[int]) -> dict[int, Log]:
-    """Read the logs of several topics. Two queries: the ledgers, and the last entries of the open ones."""
+    """Read the logs of several topics."""
     rows: dict[int, list[LedgerRow]] = {topic_id: [] for topic_id in topic_ids}
     for row in fetch(_LedgerOf, "log", "ledgers", {"topics": list(topic_ids)}):
         rows[row.topic_id].append(row)
@@ -181,7 +181,6 @@ def logs_of(topic_ids: Sequence[int]) -> dict[int, Log]:
 
 
 def _ends_of_open(open_ledgers: Mapping[int, int | None]) -> dict[int, _OpenEnd]:
-    """Return the last entry of each open ledger. `open_ledgers` maps each to its segment. One query."""
     segments = {segment for segment in open_ledgers.values() if segment is not None}
     found = fetch_entries(_OpenEnd, "ends_of_open", segments, {"ledgers": list(open_ledgers)})
     return {end.ledger_id: end for end in found}
@@ -203,7 +202,7 @@ def _with_its_end(ledger: LedgerRow, ends: Mapping[int, _OpenEnd]) -> LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """The ends of some topics' logs, as parameters of a query: how much was ever appended to each."""
+    """Messages and bytes ever appended to topics, as parameters of a query."""
 
     topics: list[int]
     messages: list[int]
@@ -211,22 +210,22 @@ class Ends:
 
     @classmethod
     def of(cls, topic_id: int, log: Log) -> Ends:
-        """Return the end of one log that has been read already."""
+        """Return the end of a log."""
         return cls(topics=[topic_id], messages=[log.total_messages], bytes=[log.total_bytes])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastLedger:
     topic_id: int
-    ledger_id: int | None  # None = the topic has none
+    ledger_id: int | None
     is_open: bool | None
     segment_id: int | None
-    messages: int  # since the topic began, without those in an open ledger
+    messages: int  # Messages ever appended, except to an open ledger
     size_bytes: int
 
 
 def ends_of(topic_id: int) -> Ends:
-    """Read the ends of the logs of a topic and of its partitions. Two queries."""
+    """Read the ends of the logs of a topic and its partitions."""
     last = fetch(_LastLedger, "log", "last_ledgers", {"topic_id": topic_id})
     ends = _ends_of_open(
         {row.ledger_id: row.segment_id for row in last if row.ledger_id is not None and row.is_open}
@@ -243,9 +242,9 @@ def ends_of(topic_id: int) -> Ends:
 
 
 def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
-    """Return the stored entries at these places, by place. One query, and reads of offloaded ledgers' files.
+    """Return the stored entries at these places.
 
-    Raises pipeline.errors.OffloadUnavailable if a file cannot be read.
+    Raises OffloadUnavailable if a ledger's file cannot be read.
     """
     asked = list(places)
     rows = fetch_entries(EntryAt, "at", log.stores_of(asked), by_place(asked))

@@ -1,4 +1,4 @@
-"""Namespaces, with totals over their topics as the broker last reported them."""
+"""Namespaces with totals of their topics."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespacesAsked:
-    """The part of the list that an address asks for."""
+    """The search and page of a list of namespaces."""
 
-    search: str = ""  # part of tenant/namespace
-    after: str = ""  # the last tenant/namespace of the previous page, "" = first page
+    search: str = ""  # Part of tenant/namespace
+    after: str = ""  # Last tenant/namespace of the previous page
     limit: int = PAGE_ROWS
 
 
@@ -39,7 +39,7 @@ class NamespaceRow:
     id: int
     tenant: str
     name: str
-    policies: dict[str, Any]  # only the policies that are set
+    policies: dict[str, Any]
     created_at: datetime
 
     @property
@@ -49,37 +49,37 @@ class NamespaceRow:
 
     @property
     def is_protected(self) -> bool:
-        """Whether applying a plan in it needs a reason."""
+        """Whether applying an act needs a reason."""
         return self.policies.get("protected") is True
 
     @property
     def needs_second_person(self) -> bool:
-        """Whether a plan in it needs two users: one makes it, and another applies it."""
+        """Whether one user must plan an act and another user apply it."""
         return self.policies.get("second_person") is True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceNumbers:
-    """Sums over the topics of a namespace. The last three are None if the broker never reported on any of them."""
+    """Sums over the topics of a namespace. None = the broker never reported the number."""
 
     id: int
-    topics: int  # partitions not counted
-    subscriptions: int  # durable ones, counted on each partition, as last reported
-    backlog_messages: int | None  # of each topic's worst subscription
+    topics: int  # Partitions not counted
+    subscriptions: int  # Durable subscriptions, counted on each partition
+    backlog_messages: int | None  # Sum of each topic's largest backlog
     stored_bytes: int | None
-    message_rate_in: float | None  # per second
+    message_rate_in: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespacePage:
-    """Rows by name, and where the next page begins."""
+    """One page of namespaces, sorted by name."""
 
     rows: tuple[tuple[NamespaceRow, NamespaceNumbers], ...]
-    next_name: str | None  # None = this is the last page
+    next_name: str | None
 
 
 def namespaces(asked: NamespacesAsked, scope: Scope) -> NamespacePage:
-    """Return one page of the namespaces in scope. Two queries."""
+    """Return one page of namespaces."""
     tenant, _, name = asked.after.partition("/")
     found = fetch(
         NamespaceRow,
@@ -102,11 +102,11 @@ def namespaces(asked: NamespacesAsked, scope: Scope) -> NamespacePage:
 
 
 def namespace(tenant: str, name: str) -> NamespaceRow | None:
-    """Find a namespace, None if there is none. One query."""
+    """Return a namespace, if it exists."""
     return fetch_one(NamespaceRow, "namespaces", "one", {"tenant": tenant, "namespace": name})
 
 
 def namespace_numbers(ids: Sequence[int]) -> dict[int, NamespaceNumbers]:
-    """Return the numbers of these namespaces. One query."""
+    """Return the numbers of namespaces, by namespace id."""
     rows = fetch(NamespaceNumbers, "namespaces", "numbers", {"ids": list(ids)})
     return {row.id: row for row in rows}

@@ -17,19 +17,19 @@ class _Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDocuments:
-    """The policies set on a topic and on its namespace."""
+    """The policies of a topic and its namespace."""
 
     namespace: dict[str, Any]
-    own: dict[str, Any]  # for a partition: those set on its partitioned topic
-    parent_name: str | None  # of a partition: its partitioned topic
+    own: dict[str, Any]  # A partition has the policies of its partitioned topic
+    parent_name: str | None
 
 
 def topic_policies(name: str) -> TopicDocuments | None:
-    """Return the policies set for a topic, None if there is no such topic. One query."""
+    """Return the policies of a topic and its namespace, if the topic exists."""
     return fetch_one(TopicDocuments, "policies", "of_topic", {"name": name})
 
 
 def namespace_policies(tenant: str, namespace: str) -> dict[str, Any] | None:
-    """Return the policies set on a namespace, None if there is no such namespace. One query."""
+    """Return the policies of a namespace, if it exists."""
     row = fetch_one(_Document, "policies", "of_namespace", {"tenant": tenant, "namespace": namespace})
     return None if row is None else row.policies

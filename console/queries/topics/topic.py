@@ -1,4 +1,4 @@
-"""One topic: its numbers, partitions, subscriptions and waiting pulls."""
+"""Numbers, partitions, subscriptions and waiting pulls of one topic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS_TO_CHOOSE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHead:
-    """A topic, with totals over its partitions. Its numbers are None if the broker never reported on it."""
+    """A topic with totals over its partitions. None = the broker never reported the number."""
 
     id: int
     name: str
@@ -39,17 +39,17 @@ class TopicHead:
     parent_name: str | None
     created_at: datetime
     terminated_at: datetime | None
-    policies: dict[str, Any]  # of the namespace
+    policies: dict[str, Any]  # Policies of the namespace
     owner_epoch: int | None
     messages_in: int | None
     stored_bytes: int | None
     producers: int | None
-    message_rate_in: float | None  # per second
-    byte_rate_in: float | None  # per second
+    message_rate_in: float | None
+    byte_rate_in: float | None
     last_append_ms: int | None  # 0 = never
-    backlog_messages: int | None  # of the worst subscription, summed over partitions
+    backlog_messages: int | None  # Largest backlog of a subscription, summed over partitions
     updated_ms: int | None
-    state: int | None  # the worst state of its or its partitions' durable subscriptions; None = none is known
+    state: int | None  # Worst state of a durable subscription; None = unknown
     state_since_ms: int | None
 
 
@@ -66,23 +66,23 @@ class PartitionRow:
     backlog_messages: int | None
     last_append_ms: int | None
     updated_ms: int | None
-    state: int | None  # the worst state of its durable subscriptions; None = none is known
+    state: int | None  # Worst state of a durable subscription; None = unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRow:
-    """One subscription of the topic or of one of its partitions."""
+    """One subscription of the topic or of a partition."""
 
     id: int
     name: str
     type: str
-    topic_id: int  # of the topic or partition
+    topic_id: int
     topic_name: str
     partition: int
     mark_delete_ledger: int
     mark_delete_entry: int
     acked_messages: int
-    backlog_messages: int  # messages ever appended minus those that the stored cursor has acked
+    backlog_messages: int  # Messages appended minus messages that the stored cursor has acked
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -95,23 +95,23 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedPull:
-    """A pull consumer's request that waits for a message."""
+    """A pull consumer's waiting request."""
 
     offset: int
     parked_ms: int
-    due_ms: int  # when the broker answers it even if no message has come
-    is_filtered: bool  # waits only for messages that match a filter
+    due_ms: int  # When the broker answers without a message
+    is_filtered: bool
     address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedQueue:
-    """The pulls that wait for messages of one queue, as the broker last reported them."""
+    """The waiting pulls of one queue."""
 
-    queue: int  # the partition; 0 for a topic without partitions
+    queue: int  # Number of the partition; 0 = not partitioned
     topic_name: str
     pulls: int
-    oldest: tuple[ParkedPull, ...]  # at most 50
+    oldest: tuple[ParkedPull, ...]  # At most 50 pulls
     updated_ms: int
 
 
@@ -125,24 +125,24 @@ class _ParkedRow:
 
 
 def topic_head(name: str) -> TopicHead | None:
-    """Find a topic by its full name. One query."""
+    """Find a topic by its full name."""
     return fetch_one(TopicHead, "topic", "head", {"name": name})
 
 
 def partitions(topic_id: int) -> list[PartitionRow]:
-    """Return all partitions of a topic, by index. One query."""
+    """Return all partitions of a topic, sorted by index."""
     return fetch(PartitionRow, "topic", "partitions", {"topic_id": topic_id})
 
 
 def subscriptions(topic_id: int, ends: Ends) -> list[SubscriptionRow]:
-    """Return at most 500 subscriptions of a topic or of its partitions, by name and partition. One query."""
+    """Return at most 500 subscriptions of a topic and its partitions, sorted by name."""
     return fetch(
         SubscriptionRow, "topic", "subscriptions", {"topic_id": topic_id, **asdict(ends), "limit": ROWS}
     )
 
 
 def parked_queues(topic_id: int) -> list[ParkedQueue]:
-    """Return the waiting pulls of a topic, or of its first 100 partitions with waiting pulls. One query."""
+    """Return the waiting pulls of a topic, or of at most 100 partitions."""
     return [
         ParkedQueue(
             queue=max(row.partition, 0),
@@ -161,7 +161,7 @@ class _Name:
 
 
 def subscription_names(topic_id: int, *, search: str, after: str) -> list[str]:
-    """Return at most 51 names after `after` that contain `search`: a page and one more. One query."""
+    """Return at most 51 subscription names after `after` that contain `search`."""
     asked = {
         "topic_id": topic_id,
         "pattern": containing(search),

@@ -1,4 +1,4 @@
-"""One act from plan to undo: the preview, the receipt, or why the act waits or was refused."""
+"""The page of one act, from its plan to its undo."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from console.words.same_act import same_act
 
 __all__ = ["act", "apply", "refuse", "undo"]
 
-_LONGEST_REASON: Final = 500  # characters
+_LONGEST_REASON: Final = 500  # Characters
 _APPLIED_ONCE: Final = ("apply_requested", "applying", "applied")
 
 
 @require_safe
 @viewer
 def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Show an act's current state. If the act waits for the broker, the page says so and refreshes itself."""
+    """Show an act's current state."""
     view, rights = _found(act_id, rights)
     return _answer(request, rights, view)
 
@@ -46,9 +46,9 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Apply a plan. 422 if a field is wrong or missing, 409 if the act cannot be applied.
+    """Apply a plan.
 
-    If this user has applied it already, perhaps with a double click, redirect to the act's page.
+    A repeated request of the same user, such as a double click, redirects to the act's page.
     """
     view, rights = _found_to_act_on(act_id, rights)
     if view.who == rights.name and view.state in _APPLIED_ONCE:
@@ -73,7 +73,7 @@ def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def refuse(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Refuse a plan, or withdraw the user's own. 409 if the act is not planned any more."""
+    """Refuse a plan, or withdraw the user's own plan."""
     rights = _found_to_act_on(act_id, rights)[1]
     reason = request.POST.get("why", "").replace("\0", "")[:_LONGEST_REASON]
     try:
@@ -86,7 +86,7 @@ def refuse(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @post_only("console:act", "act_id")
 @operator_only
 def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Plan the undo of an applied act as a new act with its own preview. 409 if it cannot be undone."""
+    """Plan the undo of an applied act."""
     view, rights = _found_to_act_on(act_id, rights)
     try:
         planned = acts.plan_undo(act_id, who=rights.name, origin=origin_of(request))
@@ -96,7 +96,6 @@ def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 
 
 def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
-    """Return the act, and the user's rights at the act's topic. Raises Http404 if the act is missing or hidden."""
     view = _get(act_id)
     if not rights.may_see_act(view.topic):
         raise Http404(_("There is no act {act_id}.").format(act_id=act_id))
@@ -104,7 +103,6 @@ def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
 
 
 def _found_to_act_on(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
-    """Return and raise as `_found` does. Raises PermissionDenied if the user may see the act but not request it."""
     view, rights = _found(act_id, rights)
     for name in _names(view):
         check_may_act(rights, name, view.kind)
@@ -133,7 +131,7 @@ def _apply_form(view: ActView, data: QueryDict | None = None) -> ApplyForm:
 
 
 def _to_apply(view: ActView) -> ActView | None:
-    """Return the plan to apply: the act itself, or the new plan of a refused act. None if neither is planned."""
+    """Return the plan to apply. A refused act can have a new plan."""
     if view.state == "planned":
         return view
     if view.new_plan is None:
@@ -143,7 +141,6 @@ def _to_apply(view: ActView) -> ActView | None:
 
 
 def _second_person(view: ActView | None, rights: Rights) -> dict[str, object]:
-    """Return the page's data about the second person whom a plan needs. Empty if there is no such plan."""
     if view is None or not view.needs_second_person:
         return {}
     since = view.finished_at or view.requested_at
@@ -162,14 +159,10 @@ def _second_person(view: ActView | None, rights: Rights) -> dict[str, object]:
 
 
 def _past(view: ActView) -> str:
-    """Return the address of the page that shows the subject as it was when the act finished, or "" if there is none.
-
-    For an act on several partitions of a subscription, this is the topic's page: a subscription's past is stored only
-    for each partition.
-    """
     is_deletion = view.kind.startswith("delete_") or view.kind in DELETING_SUBSCRIPTIONS
     if view.finished_at is None or "://" not in view.topic or is_deletion:
         return ""
+    # The past of a subscription is stored only for each partition.
     subscription = "" if (view.result or {}).get("partitions") else view.subscription
     return f"{past_url(view.topic, subscription)}?at={in_utc(int(view.finished_at.timestamp() * 1000))}"
 
@@ -214,5 +207,5 @@ def _answer(
     response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
     is_settled = not (view.is_waiting or view.state == "applying")
     if "part" in request.GET and is_settled and response.status_code != 304:
-        response["HX-Refresh"] = "true"  # the next step is outside the block, so htmx loads the whole page
+        response["HX-Refresh"] = "true"  # The next step is outside the block that htmx refreshes
     return response

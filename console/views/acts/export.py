@@ -1,4 +1,4 @@
-"""The act log as a file."""
+"""The export of the act log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["acts_export"]
 @require_safe
 @viewer
 def acts_export(request: HttpRequest, rights: Rights) -> HttpResponseBase:
-    """Send the acts that match, about 256 MiB at most. 503 if this process already sends two exports."""
+    """Send the matching acts, about 256 MiB at most."""
     form: Form = "csv" if request.GET.get("format") == "csv" else "ndjson"
     place = take_place()
     if place is None:

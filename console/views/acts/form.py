@@ -1,4 +1,4 @@
-"""The form that describes an act on a subscription. A valid form leads to a plan, which has its own page."""
+"""The form of an act on a subscription."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ __all__ = ["act_form"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: str) -> HttpResponse:
-    """Show the form for one kind of act, filled in from the query string, or plan the act.
-
-    422 if the form is invalid, 409 if the request for the plan is refused.
-    """
+    """Show the form of an act, or plan the act."""
     form_class = act_forms.get(kind)
     head = subscription_head(topic, name) or partitioned_head(topic, name)
     if form_class is None or head is None:
@@ -76,11 +73,8 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
 
 
 def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
-    """Return whether the page should list this form, because the act is likely to have an effect.
-
-    On a partitioned topic, list both pause and resume: some partitions may be paused and others not.
-    """
     if isinstance(head, PartitionedHead):
+        # Some partitions can be paused while others are not.
         return not form_class.is_on_one_partition()
     match form_class.kind:
         case "pause":
@@ -93,6 +87,5 @@ def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHe
 
 
 def _prefilled(form_class: type[ActForm], request: HttpRequest) -> ActForm:
-    """Return the form, filled in from the query string."""
     given = {name: request.GET[name] for name in form_class.base_fields if name in request.GET}
     return form_class(initial=given)

@@ -1,4 +1,4 @@
-"""The act log."""
+"""The page of the act log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["acts", "acts_asked"]
 @require_safe
 @viewer
 def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the log. Search, kind, state and page are in the query string. Two queries."""
+    """Show the act log."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)
@@ -51,7 +51,7 @@ def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def acts_asked(query: QueryDict) -> ActsAsked:
-    """Read the filters and where the page begins. Ignore a `before` that is not a number."""
+    """Read the filters and the page from the query string."""
     before = query.get("before", "")
     return ActsAsked(
         search=query.get("q", "").replace("\0", "").strip(),

@@ -1,4 +1,4 @@
-"""The page with the alerts that fire now, the rules, and the alerts that have cleared."""
+"""The page of firing alerts, cleared alerts and alert rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVERY_S = 10
 @require_safe
 @viewer
 def alerts(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show alerts and rules. Three queries."""
+    """Show alerts and alert rules."""
     sources = [
         Source(
             name="firing",

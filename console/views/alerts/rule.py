@@ -1,4 +1,4 @@
-"""The form of an alert rule with its preview, and the buttons that delete, silence or test a rule."""
+"""The page of one alert rule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SILENCES_MS: Final = {
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def new_rule(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the form, filled in from the query string; preview or create the rule. 422 if invalid, 409 if refused."""
+    """Show, preview or create a rule."""
     given = {name: request.GET[name] for name in RuleForm.base_fields if name in request.GET}
     return _form(request, rights, None, {"lasts": "5m", "severity": "warning", **_defaults(rights), **given})
 
@@ -43,7 +43,7 @@ def new_rule(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpResponse:
-    """Show the rule's form; preview or change the rule. 422 if invalid, 409 if refused."""
+    """Show, preview or change a rule."""
     rule = _found(rights, rule_id)
     return _form(request, rights, rule, initial_of(rule))
 
@@ -51,10 +51,7 @@ def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpRespo
 @post_only("console:alert_rule", "rule_id")
 @operator_only
 def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -> HttpResponse:
-    """Delete, silence or test a rule, or end its silence. Then redirect to the rule, or to the list after a deletion.
-
-    404 for an unknown verb, 409 for a refusal.
-    """
+    """Delete, silence or test a rule, or end its silence."""
     rule = _found(rights, rule_id)
     who, origin = rights.name, origin_of(request)
     try:
@@ -137,7 +134,6 @@ def _answer(
 
 
 def _found(rights: Rights, rule_id: int) -> AlertRule:
-    """Return the rule. Raises Http404 if it is missing or hidden, PermissionDenied if the user may not change it."""
     rule = AlertRule.objects.filter(pk=rule_id).first() if rule_id < 1 << 63 else None
     if rule is None or not rights.may_see(rule.namespaces):
         raise Http404(_("There is no alert rule {rule_id}.").format(rule_id=rule_id))
@@ -154,6 +150,6 @@ def _check(rights: Rights, namespaces: str) -> None:
 
 
 def _defaults(rights: Rights) -> dict[str, str]:
-    """Return the namespaces to start with: the shortest pattern on which the user may act, usually the widest."""
+    # The shortest pattern is usually the widest.
     patterns = sorted((each.pattern for each in rights.grants if rights.may_act_on(each.pattern)), key=len)
     return {"namespaces": patterns[0]} if patterns else {}

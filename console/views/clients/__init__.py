@@ -1,1 +1,1 @@
-"""The pages about clients: connected consumers, connected producers, and tokens."""
+"""The pages about consumers, producers and tokens."""

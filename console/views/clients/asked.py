@@ -1,4 +1,4 @@
-"""Read the query string of a list of clients, and write the query strings for its orders and pages."""
+"""The query strings of the lists of clients."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from console.words.clients import flag_named
 
 __all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
-# Seconds between two refreshes of a list. No event announces a client that does nothing, or one on a topic or
-# subscription that the list does not show yet.
+# Seconds between two refreshes. No event announces an idle client or a client of a topic that the list does not show.
 EVERY_S = 10
 
-_KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
+_KEY_DIGITS = 18  # Every number of 18 digits fits into a 64-bit key
 
 
 def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str]) -> ClientsAsked:
-    """Read the filters, the order and where the page begins. Ignore an unknown order or flag."""
+    """Read the filters, order and page."""
     order, flag = query.get("sort", ""), query.get("flag", "")
     return ClientsAsked(
         topic=_text(query.get("topic", "")),
@@ -37,7 +36,7 @@ def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str
 
 
 def key_of(text: str) -> int:
-    """Return the key of a connected client, read from an address; 0 if the text is not a key."""
+    """Read the key of a client. Returns 0 if the text is not a key."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _KEY_DIGITS else 0
 
 
@@ -49,7 +48,7 @@ def form_of(asked: ClientsAsked, flags: Collection[str]) -> dict[str, Any]:
 def list_of(
     query: QueryDict, asked: ClientsAsked, found: ClientPage[Any], orders: Collection[str]
 ) -> dict[str, Any]:
-    """Return the context of a list: its rows, and the query strings for its orders and pages."""
+    """Return the context of a list."""
     return {
         "rows": found.rows,
         "asked": asked,

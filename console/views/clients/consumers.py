@@ -1,4 +1,4 @@
-"""All connected consumers."""
+"""The list of connected consumers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["consumers"]
 @require_safe
 @viewer
 def consumers(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Filters, order and page are in the query string. Two queries."""
+    """Show the connected consumers."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)

@@ -1,4 +1,4 @@
-"""All connected producers."""
+"""The list of connected producers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["producers"]
 @require_safe
 @viewer
 def producers(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Filters, order and page are in the query string. Two queries."""
+    """Show the connected producers."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)

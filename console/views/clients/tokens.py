@@ -1,4 +1,4 @@
-"""The page of clients' tokens: list them, make one, revoke one."""
+"""The page of client tokens."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NO_LIFETIME = gettext_lazy("Choose how long the token is valid.")
 
 
 class NewTokenForm(forms.Form):
-    """The role of a new token, and how long it is valid."""
+    """The role and the lifetime of a new token."""
 
     role = forms.CharField(
         max_length=255,
@@ -52,20 +52,19 @@ class NewTokenForm(forms.Form):
     )
 
     def clean_role(self) -> str:
-        """Refuse a blank role, as the broker does in a permission."""
         role: str = self.cleaned_data["role"]
         if not role.strip():
             raise forms.ValidationError(_NO_ROLE)
         return role
 
     def lifetime_ms(self) -> int | None:
-        """Return the lifetime; None for a token that never expires."""
+        """Return the lifetime, or None for a token that never expires."""
         days: str = self.cleaned_data["days"]
         return None if days == "never" else int(days) * _DAY_MS
 
 
 class RevokeForm(forms.Form):
-    """The id of a token."""
+    """The id of the token to revoke."""
 
     id = forms.CharField(
         max_length=255,
@@ -76,7 +75,7 @@ class RevokeForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_everywhere_only
 def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """List tokens, or make one and show it once. 422 if a field is wrong, 409 if no valid key can sign the token."""
+    """List tokens, or create a token and show it once."""
     if request.method != "POST":
         return _answer(request, rights, done=_done(request.GET.get("done", "")))
     form = NewTokenForm(request.POST)
@@ -98,7 +97,7 @@ def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
 @post_only("console:tokens")
 @admin_everywhere_only
 def revoke_token(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Revoke a token by its id. 422 if the id is missing or too long."""
+    """Revoke a token by its id."""
     form = RevokeForm(request.POST)
     if not form.is_valid():
         return _answer(request, rights, refusal=_said(form), status=422)

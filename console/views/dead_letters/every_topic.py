@@ -1,4 +1,4 @@
-"""The dead-letter topics: how many letters wait, since when, where they come from, and who reads them."""
+"""The list of dead-letter topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["dead_letters"]
 @require_safe
 @viewer
 def dead_letters(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the dead-letter topics. Search, order and page are in the query string. At most seven queries."""
+    """Show the dead-letter topics."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)
@@ -61,7 +61,6 @@ def _asked(query: QueryDict) -> LettersAsked:
 
 
 def _changed(query: QueryDict, **changes: str) -> str:
-    """Return the query string of another page or order of the same list."""
     changed = query.copy()
     for name in ("after", "value", "part"):
         changed.pop(name, None)
