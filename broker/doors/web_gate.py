@@ -1,7 +1,7 @@
 """The check of `Host` and `Origin` in requests to the broker's HTTP port.
 
 Without authentication, a web page could use the broker through the browser of a person in the broker's network. The
-page cannot change `Origin`, `Sec-Fetch-Site` and `Host`. `Host` reveals an attacker's domain that resolves to the
+page cannot change `Origin`, `Sec-Fetch-Site` or `Host`. `Host` reveals an attacker's domain that resolves to the
 broker's address.
 """
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["HostAndOrigin", "WebGate"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_OWN_SITES: Final = (b"same-origin", b"none")  # Browsers send "none" when a person types the address.
-_REMEMBERED: Final = 1024  # Cached answers of `takes_host`
-_LONGEST_HOST: Final = 300  # A DNS name has at most 253 bytes.
+_OWN_SITES: Final = (b"same-origin", b"none")  # Browsers send "none" when a person types the address
+_REMEMBERED: Final = 1024  # Number of cached answers about hosts
+_LONGEST_HOST: Final = 300  # A DNS name has at most 253 bytes
 _SHOWN: Final = 100  # Characters of a header that a refusal repeats
 
 
 class WebGate:
-    """Accepts the broker's own addresses, and the allowed hosts and origins."""
+    """Accepts requests to the broker's addresses and allowed hosts, from the broker's own pages and allowed origins."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._hosts = _LOOPBACK | settings.own_hosts | settings.allowed_hosts
@@ -54,7 +54,7 @@ class WebGate:
         )
 
     def check(self, scope: Scope) -> None:
-        """Check the headers of a request or handshake. Raises HandshakeRefused."""
+        """Check the headers of a request or handshake. Raises HandshakeRefused if the gate refuses it."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1 or not (hosts or scope.get("http_version") == "1.0"):

@@ -18,9 +18,9 @@ __all__ = ["websocket_application"]
 
 
 def websocket_application(broker: BrokerPort, clock: Clock | None = None) -> Application:
-    """Return an ASGI application for `websocket` scopes whose host and origin have been checked.
+    """Return an ASGI application for `websocket` scopes. The routes authenticate the client.
 
-    The routes authenticate the client.
+    The caller must check host and origin first.
     """
     router = URLRouter(socket_routes(broker, clock or SystemClock()))
     return ConnectionLimit(

@@ -24,7 +24,7 @@ class BinarySocket(BrokerSocket):
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
-        self._whole_broker = broker  # not guarded, because BinaryConnection creates its own guard
+        self._whole_broker = broker  # BinaryConnection checks permissions itself
         self._connection: BinaryConnection | None = None
         self._may_read = asyncio.Event()
         self._may_read.set()
@@ -44,7 +44,7 @@ class BinarySocket(BrokerSocket):
         self.transport.on_writable(self._connection.writable_again)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Handle bytes of the protocol, then wait while reading is paused. Raises InvalidCommand for text."""
+        """Handle bytes of the protocol, then wait while reading is paused. Raises InvalidCommand for a text frame."""
         if bytes_data is None:
             raise InvalidCommand("text frames belong to the JSON endpoints; send binary frames here")
         assert self._connection is not None
@@ -59,7 +59,7 @@ class BinarySocket(BrokerSocket):
 
 
 class _WebSocketLink:
-    """A `ByteLink` over a WebSocket."""
+    """Sends the bytes of a BinaryConnection over one WebSocket."""
 
     def __init__(self, transport: FrameTransport, may_read: asyncio.Event) -> None:
         self._transport = transport

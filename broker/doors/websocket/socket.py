@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
-# Reading the clock after every frame would cost too much.
+# Frames between two readings of the clock, because a reading after every frame would cost too much
 CHARGED_AT_ONCE: Final = 8
 NO_CLOSE_FRAME: Final = 1006  # RFC 6455 defines this code
 
@@ -57,7 +57,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     """One WebSocket connection, with the interface of Channels' `AsyncWebsocketConsumer`.
 
     `connect` accepts or raises HandshakeRefused. `disconnect` is called once, even after a refusal. Callbacks of the
-    broker cannot await, so they write to `transport`.
+    broker cannot await, so they write to `transport`. The time of a connection's work is charged to `transport.share`,
+    the connection's share of the event loop.
 
     The receive loop replaces Channels' loop, which makes a task for each message.
     docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
@@ -73,7 +74,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.clock = clock
         self._authenticator = broker
         self._rates = broker.connections.rates
-        self.taken = 1  # Messages or commands in the latest frame
+        self.taken = 1  # Number of messages or commands in the latest frame
         self._ended: BrokerError | None = None
         self._watch = CredentialsWatch(
             broker,
@@ -178,7 +179,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
             if not self.transport.is_connected():
-                return  # The server reports a loss only after the peer's remaining frames
+                return  # The server reports a lost connection only after the peer's remaining frames
             messages = size_bytes = 0
             await asyncio.sleep(wait_s)
 
@@ -194,7 +195,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @contextlib.asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Authenticate the client, then run the block, which attaches to the broker.
+        """Authenticate the client, then run the `async with` block, which attaches to the broker.
 
         Raises HandshakeRefused for every failure.
         """
@@ -205,7 +206,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                     self._authenticator, self.scope, token=self.query.get("token", "")
                 )
                 yield
-            self.guard.recheck()  # Permissions may have changed during the block
+            self.guard.recheck()  # Permissions may have changed inside the block
             self._watch.begin()
             if self._ended is not None:
                 raise self._ended
@@ -222,7 +223,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
         """Raise ServiceNotReady if the topic no longer has `attached` partitions. 0 skips the check.
 
-        New partitions close attached sockets, but may miss a socket that is being opened.
+        Adding partitions closes attached sockets, but may miss a socket that is being opened.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")

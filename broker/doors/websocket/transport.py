@@ -33,10 +33,10 @@ class FrameTransport(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Approximate number of written bytes in this process."""
+        """Approximate number of written bytes that have not left this process."""
 
     def is_connected(self) -> bool:
-        """Return False once the socket is closing or lost."""
+        """Return whether the socket is open and not closing."""
 
     def is_writable(self) -> bool:
         """Return False once too many bytes are unsent, until everything is sent or the connection is lost."""

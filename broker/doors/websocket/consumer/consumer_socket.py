@@ -45,7 +45,10 @@ __all__ = ["ConsumerSocket"]
 
 
 class ConsumerSocket(PushSocket):
-    """One consumer at `/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}`."""
+    """One consumer at `/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}`.
+
+    A source is a topic or a partition. A letter is a dead letter or a retry letter.
+    """
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock, fragments=fragments)
@@ -65,7 +68,7 @@ class ConsumerSocket(PushSocket):
 
     @property
     def prefetched(self) -> int:
-        """The permits that the socket grants at the start."""
+        """The number of permits that the socket grants at the start."""
         return 0 if self.options.pull_mode and self.has_one_source else self.options.window
 
     def read_address(self) -> Sequence[str]:
@@ -87,7 +90,7 @@ class ConsumerSocket(PushSocket):
                 retry=options.retry,
             )
             topics = await letters.resolve(topics, without_own=self.is_growing)
-            # Report a missing permission now, not at the first letter.
+            # Report a missing permission now, not when the first letter is written.
             for each in letters.topics:
                 self.guard.check_topic(Action.PRODUCE, each)
             if (initial := options.dead_letter.initial_subscription) is not None:
@@ -97,7 +100,7 @@ class ConsumerSocket(PushSocket):
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))
-        for name in topics:  # check all topics first, because a refusal must leave no subscription behind
+        for name in topics:  # Check all topics first, because a refusal must leave no subscription behind
             self.guard.check_topic(Action.CONSUME, TopicName.parse(name), self.subscription)
         first_new = len(self.sources)
         await self.subscribe(topics, self._request, options.crypto_failure_action)

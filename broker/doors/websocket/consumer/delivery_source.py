@@ -1,4 +1,4 @@
-"""One subscribed topic or partition of a consuming socket."""
+"""One subscribed topic or partition of a consumer or reader socket."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
 logger = logging.getLogger(__name__)
 
-# Other clients may be able to read entries with these errors. Only `CryptoFailureAction` may discard such an entry.
+# Other clients may be able to read an entry with one of these errors. Only `CryptoFailureAction` may discard the entry.
 _UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
 
 
@@ -74,12 +74,12 @@ class Outgoing(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    fragments: Sequence[Fragment]  # never empty
+    fragments: Sequence[Fragment]  # Never empty
     redelivery_count: int
 
 
 class DeliverySource:
-    """A `ConsumerSink` that decodes entries, tracks acks and grants permits for a JSON client."""
+    """Decodes the entries that the broker delivers, tracks acks, and grants permits for a JSON client."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class DeliverySource:
         self.acks = BatchAcks()
         self.is_ended = False
         self.letters: LetterBox | None = None
-        self.unanswered: Unanswered | None = None  # if None, a cumulative ack counts as one answer
+        self.unanswered: Unanswered | None = None  # If None, a cumulative ack counts as one answer
         self._owner = owner
         self._cache = cache
         self._max_message_bytes = max_message_bytes
@@ -111,7 +111,7 @@ class DeliverySource:
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
-            # On Exclusive and Failover, a redelivery also has redelivery_count 0.
+            # Exclusive and Failover do not count redeliveries, so any delivery may be one.
             if has_partly_acked:
                 self.acks.forget(ledger_id, entry_id)
             if redelivery_count and self.letters is not None and self.letters.bypasses(redelivery_count):
@@ -172,7 +172,7 @@ class DeliverySource:
             )
 
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
-        """Ack the members that compaction removed, because the peer never gets them."""
+        """Ack the messages that compaction removed from a batch, because the peer never gets them."""
         left = _members(fragments) or None
         self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left))
         self.credit(charged - len(fragments))
@@ -185,7 +185,7 @@ class DeliverySource:
         return self._owner.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """Record the end of the topic. The peer asks with `isEndOfTopic`."""
+        """Record the end of the topic. The peer sends `isEndOfTopic` to learn about it."""
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""A cache of decoded entries, shared by all sockets."""
+"""A cache of decoded entries, shared by all consumer and reader sockets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FragmentCache:
     def fragments(
         self, ledger_id: int, entry_id: int, data: bytes, *, max_message_bytes: int
     ) -> list[Fragment]:
-        """Return the messages of an entry. Raises EntryCorrupt if the entry cannot be decoded."""
+        """Return the fragments of an entry's messages. Raises EntryCorrupt if the entry cannot be decoded."""
         key = (ledger_id, entry_id)
         known = self._entries.get(key)
         if known is not None:

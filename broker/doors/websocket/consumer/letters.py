@@ -1,7 +1,7 @@
 """Dead letters and retry letters of one JSON socket. Clients of the binary protocol write their own letters.
 
 The socket acks a message only after its letter is durable. If the letter cannot be written, the broker delivers the
-message again. A waiting letter does not hold its message, because the socket reads the entry again.
+message again. A waiting letter keeps no message in memory, because the socket reads the entry again later.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ __all__ = ["Letters"]
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # limit for each kind of letter
-_WHOLE_ENTRY: Final = -2  # batch index that stands for every unacked member
+AT_ONCE: Final = 100  # Most letters of each kind that are written at once
+_WHOLE_ENTRY: Final = -2  # Batch index that stands for all unacked messages of the entry
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
-_FINISH_S: Final = 5.0  # limit for each kind of letter after the socket is lost
+_FINISH_S: Final = 5.0  # Time to finish each kind of letter after the socket is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +60,12 @@ class _Letter:
     source: DeliverySource
     consumer: ConsumerPort
     position: Position
-    ack: Callable[[Sequence[AckRequest]], None]  # works after the consumer has left
+    ack: Callable[[Sequence[AckRequest]], None]  # Still works after the consumer has left
     batch_index: int = _WHOLE_ENTRY  # -1 if the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
-    permits: int = 0  # permits to grant again after the letter
+    permits: int = 0  # To grant again once the letter is written or has failed
 
 
 class Letters:
@@ -88,12 +88,12 @@ class Letters:
         self._consumer_name = consumer_name
         self._dead_letter = dead_letter
         self._retry = retry
-        self._dead_letter_topics: dict[str, TopicName] = {}  # keys are topics without a partition suffix
+        self._dead_letter_topics: dict[str, TopicName] = {}  # Keys are topics without a partition suffix
         self._producers: dict[str, asyncio.Future[InternalProducer]] = {}
         self._dead_letters = BoundedTasks(AT_ONCE)
         self._retry_letters = BoundedTasks(AT_ONCE)
         self._busy: dict[tuple[Position, int], _Letter] = {}
-        self._failures = 0  # failed letters since the last success
+        self._failures = 0  # Failed letters since the last success
 
     async def resolve(self, topics: Sequence[str], *, without_own: bool = False) -> list[str]:
         """Choose the topics of the letters, and return the topics to consume.
@@ -111,7 +111,7 @@ class Letters:
         if self._dead_letter is not None:
             given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
             if without_own:
-                # A topic must come before its own dead letter topic.
+                # A topic must come before its own dead letter topic, whose default name is longer.
                 bases.sort(key=lambda base: len(base.full))
             for base in bases:
                 if base.full in own:
@@ -235,7 +235,7 @@ class Letters:
     def _begin(self, letter: _Letter) -> None:
         key = (letter.position, letter.batch_index)
         if key in self._busy:
-            letter.source.credit(letter.permits)  # the earlier letter settles the message
+            letter.source.credit(letter.permits)  # The earlier letter settles the message
             return
         self._busy[key] = letter
         (self._retry_letters if letter.is_retry else self._dead_letters).start(lambda: self._run(letter))
@@ -361,7 +361,7 @@ class Letters:
             return await asyncio.shield(opening)
         except Exception:
             if self._producers.get(target.full) is opening:
-                del self._producers[target.full]  # the next letter opens a new producer
+                del self._producers[target.full]  # The next letter opens a new producer
             raise
 
     def lost(self) -> None:
@@ -385,4 +385,4 @@ class Letters:
                 opening.cancel()
 
 
-_FINISHING: Final[set[asyncio.Future[None]]] = set()  # the event loop keeps only weak references to tasks
+_FINISHING: Final[set[asyncio.Future[None]]] = set()  # The event loop keeps only weak references to tasks

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class MultiTopicConsumerSocket(ConsumerSocket):
-    """One consumer of several topics. With a pattern, it also consumes matching topics that are created later.
+    """One consumer of several topics. With a pattern, the consumer also gets matching topics that are created later.
 
     A pattern leaves out topics that the client may not consume. When a topic is deleted or unloaded, the socket closes
     with 1012, and the client must connect again.
@@ -36,12 +36,12 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         super().__init__(broker=broker, clock=clock, fragments=fragments)
         self._requested: RequestedPattern | None = None
         self._list: TopicListPort | None = None
-        self._joining = asyncio.Lock()  # only one `attach` runs at a time
+        self._joining = asyncio.Lock()  # Only one `attach` runs at a time
         self._has_started = False
         self._joins: set[asyncio.Task[None]] = set()
 
     def read_address(self) -> Sequence[str]:
-        """Set `subscription` and return the named topics, or () for a pattern. Raises InvalidQuery."""
+        """Set `subscription` and return the named topics, or no topics for a pattern. Raises InvalidQuery."""
         self.subscription = subscription_name(self.path_arguments["subscription"])
         found = requested_topics(self.query)
         if not isinstance(found, RequestedPattern):
@@ -109,7 +109,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         self._has_started = True
 
     def release(self) -> None:
-        """Release the sources and stop watching for new topics."""
+        """Detach every consumer and stop watching for new topics."""
         super().release()
         if self._list is not None:
             self._list.detach()

@@ -1,4 +1,4 @@
-"""The base of consumer and reader sockets."""
+"""The base class of consumer and reader sockets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PushSocket"]
 
-KNOWN_IDS: Final = 2_000  # parsed ids to keep, twice the largest window
+KNOWN_IDS: Final = 2_000  # Parsed message ids to keep, twice the largest window
 MAX_READY_BYTES: Final = 1024 * 1024
 MAX_MISSES: Final = 100  # `source_of` stops asking every source after this many unknown ledgers
 
@@ -44,9 +44,9 @@ class _Ready(NamedTuple):
 class PushSocket(BrokerSocket):
     """Pushes messages from one or more sources. A source is a topic or a partition.
 
-    A single source writes each delivery at once, because the broker's permits are the window. Several sources share the
-    permits, and each source gets at least one permit. Their messages wait here until the window has room. The broker
-    delivers nothing while `MAX_READY_BYTES` wait here.
+    The window limits how many messages may be unanswered. A single source writes each delivery at once, because its
+    permits already keep to the window. Several sources share the permits, and each source gets at least one permit.
+    Their messages wait here until the window has room. The broker delivers nothing while `MAX_READY_BYTES` wait here.
     """
 
     window: DeliveryWindow
@@ -64,8 +64,8 @@ class PushSocket(BrokerSocket):
         self._ready_bytes = 0
         self._is_draining = False
         self._departure = DepartureCause.LOST
-        self.is_growing = False  # topics may join while the socket is open
-        # The socket is ending or has unsubscribed, so `source_closed` does nothing.
+        self.is_growing = False  # Whether topics may join while the socket is open
+        # True once the socket is ending or has unsubscribed. Then `source_closed` does nothing.
         self.is_letting_go = False
 
     async def subscribe(
@@ -76,8 +76,8 @@ class PushSocket(BrokerSocket):
     ) -> None:
         """Subscribe to each topic, or to its partitions. Raises BrokerError.
 
-        `request` gets a topic or partition, and the topic's number of partitions. A growing socket skips a deleted
-        topic.
+        `request` gets a topic or partition, and the topic's number of partitions. If `is_growing` is set, skip
+        deleted topics.
         """
         for text in topics:
             topic = TopicName.parse(text)
@@ -190,7 +190,7 @@ class PushSocket(BrokerSocket):
                 source.consumer.writable_again()
 
     async def answer_end_of_topic(self, questions: int) -> None:
-        """Answer each `isEndOfTopic`, then wait until the peer reads. Unread answers would fill the memory."""
+        """Answer each `isEndOfTopic`, then wait while too many bytes are unsent. Unread answers fill the memory."""
         self.transport.write_frames((end_of_topic_frame(self.is_end_of_topic),) * questions, binary=False)
         if not self.transport.is_writable():
             await self.transport.share.away(self.transport.drained())
@@ -204,7 +204,7 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source of a message, which another socket may have delivered.
+        """Return the source of a message. Another socket may have delivered the message.
 
         For an unknown ledger, return the source of the id's partition, or else the first source. Raises InvalidCommand
         if the socket has no source.
@@ -227,7 +227,7 @@ class PushSocket(BrokerSocket):
 
     @property
     def is_end_of_topic(self) -> bool:
-        """Whether the socket has sources and all of them have ended."""
+        """Whether the socket has sources and all their topics have ended."""
         return bool(self.sources) and all(source.is_ended for source in self.sources)
 
     def source_closed(self, reason: str) -> None:
@@ -239,7 +239,7 @@ class PushSocket(BrokerSocket):
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     async def disconnect(self, code: int) -> None:
-        """Record how the connection ended, then release the sources."""
+        """Record how the connection ended, then detach every consumer."""
         if code != NO_CLOSE_FRAME:
             self._departure = DepartureCause.CLOSED
         await super().disconnect(code)

@@ -67,7 +67,7 @@ class ReaderSocket(PushSocket):
         if message_id in (EARLIEST, LATEST):
             return position, None
         if topic.partition is not None and message_id.partition not in (-1, topic.partition):
-            return Position(*_EARLIEST), None  # the id belongs to another partition
+            return Position(*_EARLIEST), None  # The id belongs to another partition
         members = (1 << message_id.batch_size) - 1
         after = members & ~((1 << (message_id.batch_index + 1)) - 1)
         if message_id.batch_index >= 0 and after:

@@ -19,15 +19,15 @@ class EntryAck(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    remaining: int | None  # bitset of members to leave unacked; None acks the whole entry
+    remaining: int | None  # Bitset of members to leave unacked, None = ack the whole entry
 
 
 class BatchAcks:
     """Turns the ids that a client acks in one topic or partition into acks of entries.
 
-    Without `batch_index_acks`, an entry is acked when this socket has acked all members of its last delivery. Until
-    then, a partly acked entry has a bitset. Above `max_entries` bitsets, the oldest bitset is dropped. The entry then
-    waits for its next delivery.
+    A member is one message of a batch. Without `batch_index_acks`, an entry is acked once this socket has acked all
+    members of the latest delivery. Until then, a bitset holds the unacked members. Above `max_entries` bitsets, the
+    oldest bitset is dropped, and its entry waits for another delivery.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -35,7 +35,7 @@ class BatchAcks:
     def __init__(self, *, batch_index_acks: bool = True, max_entries: int = 10_000) -> None:
         self._batch_index_acks = batch_index_acks
         self._max_entries = max_entries
-        self._partly: dict[tuple[int, int], int] = {}  # bitsets of unacked members, by ledger and entry
+        self._partly: dict[tuple[int, int], int] = {}  # Bitsets of unacked members, by ledger and entry
 
     @property
     def partly_acked(self) -> int:
@@ -45,11 +45,11 @@ class BatchAcks:
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
         """Return the entry acks for these ids, at most one for each entry. Repeated ids are harmless.
 
-        Raises InvalidCommand for an impossible batch index or size, and for ids that disagree about a batch's size. An
-        error records nothing.
+        Raises InvalidCommand for an impossible batch index or size, and for ids that disagree about a batch's size.
+        After an error, no ack is recorded.
         """
         sizes: dict[tuple[int, int], int] = {}
-        merged: dict[tuple[int, int], int] = {}  # bitsets of members that these ids leave unacked
+        merged: dict[tuple[int, int], int] = {}  # Bitsets of members that these ids leave unacked
         for message_id in ids:
             position = (message_id.ledger_id, message_id.entry_id)
             if message_id.batch_index < 0:

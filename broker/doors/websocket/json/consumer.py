@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _LONGEST_DELAY_MS: Final = 100 * 365 * 86_400_000
-_MOST_CHARACTERS: Final = 64 * 1024  # limit for the properties of `reconsumeLater`
+_MOST_CHARACTERS: Final = 64 * 1024  # Limit for the properties of `reconsumeLater`
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
@@ -74,7 +74,7 @@ class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
 
 
 class IsEndOfTopic(msgspec.Struct, frozen=True, gc=False):
-    """Answer with `end_of_topic_frame`."""
+    """Tell the client whether the topic has ended, with `end_of_topic_frame`."""
 
 
 ConsumerCommand: TypeAlias = (
@@ -132,8 +132,8 @@ def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) 
     """Return the commands of a text frame in order.
 
     `known` maps base64 text to parsed ids, because parsing an id takes 4 µs. A command whose `type` is absent or
-    unknown acknowledges, as in Pulsar. Raises InvalidJson if the frame has the wrong shape, and InvalidCommand if a
-    command has a bad value.
+    unknown acknowledges its message, as in Pulsar. Raises InvalidJson if the frame has the wrong shape, and
+    InvalidCommand if a command has a bad value.
     """
     fields = guarded_decode(_decode, frame)
     if type(fields) is _Fields:

@@ -1,4 +1,4 @@
-"""Encryption by the client. The socket's address has the keys, and each message has fields for decryption.
+"""Encryption by the client. The query string has the keys, and each message has fields for decryption.
 
 The broker stores an encrypted payload unchanged. The entry's metadata holds the keys and fields.
 """
@@ -35,7 +35,7 @@ class MessageEncryption:
     """The fields that consumers need to decrypt one message."""
 
     param: bytes
-    compression: Compression = Compression.NONE  # the client compresses before it encrypts
+    compression: Compression = Compression.NONE  # The client compresses before it encrypts
     uncompressed_bytes: int = 0
 
     def noted(self, keys: Sequence[EncryptionKey], metadata: MessageMetadata, payload: bytes) -> bytes:
@@ -59,7 +59,7 @@ class _GivenKey(msgspec.Struct):
 def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
     """Read `encryptionKeys`, a JSON object in base64.
 
-    Raises HandshakeRefused with status 500 for malformed keys, and for names without keys.
+    Raises HandshakeRefused with status 500 for malformed keys, or if only the names of keys are given.
     """
     text = query.get("encryptionKeys")
     if not text:

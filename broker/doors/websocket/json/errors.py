@@ -17,7 +17,7 @@ __all__ = [
     "close_reason",
 ]
 
-MAX_CLOSE_REASON_BYTES = 123  # RFC 6455 allows 125 bytes, and the close code takes two
+MAX_CLOSE_REASON_BYTES = 123  # RFC 6455 allows 125 bytes, of which the close code takes two
 
 
 class WebSocketError(IntEnum):
@@ -53,16 +53,16 @@ _TEXTS = {
 class CloseCode(IntEnum):
     """The close codes that a peer sees. Autobahn also sends 1002 for a violation of the WebSocket protocol."""
 
-    NORMAL = 1000  # the client closed first
-    GOING_AWAY = 1001  # the broker stops while the socket has no consumer or producer
+    NORMAL = 1000  # The client closed first
+    GOING_AWAY = 1001  # The broker stops, and the socket has no consumer or producer
     UNSUPPORTED_DATA = 1003
-    INVALID_DATA = 1007  # text that is not UTF-8, or not JSON of the expected shape
-    # An impossible command, expired or revoked credentials, or a revoked permission. BinaryConnection always closes
-    # with this code.
+    INVALID_DATA = 1007  # Text that is not UTF-8, or not JSON of the expected shape
+    # An impossible command, expired or revoked credentials, or a revoked permission. The binary protocol always
+    # closes with this code.
     POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009
     INTERNAL_ERROR = 1011
-    SERVICE_RESTART = 1012  # the broker closed the consumer or producer, and the client may connect again
+    SERVICE_RESTART = 1012  # The broker closed the consumer or producer, and the client may connect again
 
 
 class SessionError(RemoteProtocolError):

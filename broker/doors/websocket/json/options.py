@@ -32,10 +32,10 @@ __all__ = [
     "reader_options",
 ]
 
-MAX_RECEIVER_QUEUE = 1000  # larger numbers are lowered to this limit
+MAX_RECEIVER_QUEUE = 1000  # Larger numbers are lowered to this limit
 MIN_ACK_TIMEOUT_MS = 1000
 MIN_TICK_MS = 100
-MIN_NEGATIVE_ACK_DELAY_MS = 100  # shorter delays are raised to this minimum, as in Pulsar
+MIN_NEGATIVE_ACK_DELAY_MS = 100  # Shorter delays are raised to this minimum, as in Pulsar
 
 _BACKOFF = re.compile(r"([0-9]{1,9}),([0-9]{1,9})(?:,([0-9]{1,3}(?:\.[0-9]{1,3})?))?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
@@ -104,7 +104,7 @@ class ProducerOptions:
     """Options of a producer. Without batching, the limits for batches and pending messages keep their defaults."""
 
     producer_name: str | None = None
-    initial_sequence_id: int | None = None  # the last id already used; None = the last stored id
+    initial_sequence_id: int | None = None  # Last id already used, None = last stored id
     hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
     send_timeout_ms: int = 30_000  # 0 = no timeout
     routing_mode: RoutingMode = RoutingMode.SINGLE
@@ -113,7 +113,7 @@ class ProducerOptions:
     batching_max_publish_delay_ms: int = 1
     max_pending_messages: int = 0  # 0 = unlimited
     compression: CompressionType = CompressionType.NONE
-    encryption_keys: tuple[EncryptionKey, ...] = ()  # empty if the client does not encrypt
+    encryption_keys: tuple[EncryptionKey, ...] = ()  # Empty if the client does not encrypt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +127,10 @@ class ConsumerOptions:
     consumer_name: str | None = None
     priority_level: int = 0  # 0 is served first
     ack_timeout_ms: int = 0  # 0 = off
-    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts are rounded up to multiples of the tick
-    ack_timeout_backoff: RedeliveryBackoff | None = None  # delay that is added to the timeout
+    ack_timeout_tick_ms: int = MIN_TICK_MS  # Timeouts are rounded up to multiples of the tick
+    ack_timeout_backoff: RedeliveryBackoff | None = None  # Delay that is added to the timeout
     negative_ack_redelivery_delay_ms: int = 60_000
-    negative_ack_backoff: RedeliveryBackoff | None = None  # replaces the fixed delay
+    negative_ack_backoff: RedeliveryBackoff | None = None  # Replaces the fixed delay
     batch_index_acks: bool = True
     dead_letter: DeadLetterPolicy | None = None
     retry: RetryPolicy | None = None
@@ -139,7 +139,7 @@ class ConsumerOptions:
 
     @property
     def window(self) -> int:
-        """Pushed messages that may wait for an answer in push mode, at least 1."""
+        """The number of pushed messages that may wait for an answer, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
@@ -147,22 +147,22 @@ class ConsumerOptions:
 class ReaderOptions:
     """Options of a reader."""
 
-    start: MessageId = LATEST  # reading begins after this message
+    start: MessageId = LATEST  # Reading begins after this message
     receiver_queue_size: int = MAX_RECEIVER_QUEUE
     reader_name: str | None = None
     crypto_failure_action: CryptoFailureAction = CryptoFailureAction.FAIL
 
     @property
     def window(self) -> int:
-        """Pushed messages that may wait to be processed, at least 1."""
+        """The number of pushed messages that may wait to be processed, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
 def producer_options(query: Query) -> ProducerOptions:
     """Read the options of a producer. With encryptionKeys, batching and compression are off.
 
-    Raises InvalidQuery, or HandshakeRefused if encryptionKeys is set without valid keys. A client that expects the
-    broker to encrypt must not publish plain text.
+    Raises InvalidQuery, or HandshakeRefused if encryptionKeys is set without valid keys, because a client that
+    expects the broker to encrypt must not publish plain text.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()

@@ -30,7 +30,7 @@ class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: str | None
     event_time_ms: int  # 0 = none
     deliver_at_ms: int | None  # None = at once
-    context: str | None  # echoed in the ack
+    context: str | None  # The ack repeats it
     encryption: MessageEncryption | None = None
 
 
@@ -203,7 +203,7 @@ class ArrayAcks:
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Record the answer to an item, and return the frame after the last answer.
+        """Record the answer to an item, and return the whole frame after the last answer.
 
         An item keeps its first answer.
         """

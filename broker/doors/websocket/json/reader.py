@@ -23,12 +23,12 @@ _decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
 class ReaderFrame:
     """The number of reports and requests in one frame of a reader."""
 
-    processed: int  # a report makes room in the window and acks nothing
+    processed: int  # Reports. A report makes room in the window but acks nothing
     end_of_topic_requests: int
 
 
 def decode_reader_frame(frame: Frame) -> ReaderFrame:
-    """Decode an object, or an array of objects, which is Vela's extension. Raises InvalidJson.
+    """Decode an object or an array of objects. Arrays are Vela's extension. Raises InvalidJson.
 
     Every object except `isEndOfTopic` reports one message as processed. Message ids are not read.
     """

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Unanswered"]
 
-_MOST: Final = 10_000  # ten times the largest window
+_MOST: Final = 10_000  # Ten times the largest window
 
 
 class Unanswered:
@@ -40,7 +40,7 @@ class Unanswered:
             self._copies[key] = left
 
     def answered_through(self, message_id: MessageId) -> int:
-        """Remove a message and all earlier messages, and return the number of unanswered pushes.
+        """Remove a message and all earlier messages, and return the number of their unanswered pushes.
 
         An id without a batch index stands for a whole entry.
         """

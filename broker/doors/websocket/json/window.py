@@ -12,8 +12,7 @@ __all__ = ["DeliveryWindow"]
 class DeliveryWindow:
     """Counts how many messages may be pushed now.
 
-    In push mode an answered message makes room, even if the client answers it twice. In pull mode only permits make
-    room.
+    In push mode each answer makes room, even a second answer to the same message. In pull mode only permits make room.
     """
 
     __slots__ = ("_balance", "_pull")
@@ -34,7 +33,7 @@ class DeliveryWindow:
 
     @property
     def room(self) -> int:
-        """Messages that may be pushed now, never negative."""
+        """The number of messages that may be pushed now, never negative."""
         return max(0, self._balance)
 
     def pushed(self, messages: int = 1) -> None:

@@ -11,9 +11,9 @@ __all__ = ["PartitionChoice"]
 
 
 class PartitionChoice:
-    """Chooses by key. Messages without a key go to a single partition, or to all partitions in turn.
+    """Chooses by the message's key. Messages without a key go to a single partition, or to all partitions in turn.
 
-    Each message takes its own turn, even if batching is on.
+    Each message counts as one turn, even if batching is on.
     """
 
     def __init__(

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSocket"]
 
-# Array and index in the `Reply` of a message outside an array.
+# Array and index in the `Reply` of a message outside an array
 _ALONE: Final = (None, 0)
 
 
 class ProducerSocket(BrokerSocket):
-    """A client that publishes. It has a `PublishLane` for each partition of its topic."""
+    """One publishing client, with a `PublishLane` for each partition of its topic."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
@@ -52,7 +52,7 @@ class ProducerSocket(BrokerSocket):
             len(self._lanes), routing=options.routing_mode, hashing=options.hashing_scheme
         )
         await self.accept()
-        # `answer` closes the gate while too many acks are unsent.
+        # `answer` stops reading while too many acks are unsent. This callback allows reading again.
         self.transport.on_writable(lambda: self._gate.output_stuck(stuck=False))
 
     async def _open_lanes(self, topic: TopicName, options: ProducerOptions) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
 MAX_BATCH_BYTES: Final = 128 * 1024  # Pulsar's clients use the same limit
-# Estimated overhead of a message in a batch.
+# Estimated overhead of a message in a batch
 _MEMBER_BYTES: Final = 16
 # The lane keeps each context until it answers the message.
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024
@@ -51,7 +51,7 @@ class LaneOwner(Protocol):
 
 
 class _Pending:
-    """An entry without a receipt."""
+    """An entry sent to the broker that has no receipt yet."""
 
     __slots__ = ("is_batch", "queued_s", "replies", "sequence_id")
 
@@ -288,6 +288,6 @@ class PublishLane:
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Estimate a message's size. Its strings may be longer than the payload."""
+    """Estimate a message's size. The strings count, because they may be longer than the payload."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
