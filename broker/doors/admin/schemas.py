@@ -45,7 +45,7 @@ def type_named(name: str) -> SchemaType:
 
 
 class SchemaPayload(PulsarObject):
-    """A schema in a body. The definition of a primitive type is empty."""
+    """A schema in a request body. The definition of a primitive type is empty."""
 
     type: str
     text: str = Field(default="", alias="schema")
@@ -86,7 +86,7 @@ class SchemaResponse(BaseModel):
 
 
 class AllSchemas(BaseModel):
-    """Every version of a topic's schema since the schema was last deleted."""
+    """Every version of a topic's schema since its last deletion."""
 
     getSchemaResponses: list[SchemaResponse]  # noqa: N815 - Pulsar's name
 
