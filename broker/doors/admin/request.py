@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ORIGIN", "AdminRequest", "Number", "PulsarObject"]
 
-ORIGIN: Final = "admin"  # Where an act came from, for the log of acts
+ORIGIN: Final = "admin"  # Recorded as the origin of acts
 _REASON_HEADER: Final = "X-Vela-Reason"
 
 

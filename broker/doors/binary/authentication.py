@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # Challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 1.0
-# How often to extend the deadline while the broker does not read from the client. Without this limit, a client that
-# always exceeds its rate could stay connected with expired credentials.
+# How many times to extend the deadline while the broker does not read from the client. Without this limit, a client
+# that always exceeds its rate could stay connected with expired credentials.
 _MOST_LOOKS: Final = 600
 
 
 class ConnectionAuthentication:
-    """Authenticates the client of one connection, and tells the guard, which checks permissions, who the client is.
+    """Authenticates the client of one connection. The guard then checks the permissions of that client.
 
     When credentials expire, asks the client for new credentials. Closes the connection if the client does not renew
     them in time.

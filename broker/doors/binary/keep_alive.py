@@ -90,7 +90,7 @@ class KeepAlive:
 
     def _tick(self) -> None:
         if not self._is_heard():
-            self._ping_is_out = False  # The answer may still be in the socket.
+            self._ping_is_out = False  # The answer to a ping may still be in the socket.
         elif self._ping_is_out:
             self._give_up(f"nothing was received within {PERIOD_S:g} s of a ping")
             return

@@ -382,7 +382,7 @@ class ProducerSlot:
         self.forget_pending()
 
     def forget_pending(self) -> None:
-        """Stop counting the unanswered sends against the connection."""
+        """Stop counting the unanswered sends against the connection's limits."""
         pending = self._queued - self._answered + len(self._refusals)
         if pending:
             self._peer.gate.sends_answered(pending, self._unanswered_bytes)

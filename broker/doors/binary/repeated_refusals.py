@@ -12,7 +12,7 @@ __all__ = ["RepeatedRefusals"]
 logger = logging.getLogger(__name__)
 
 _MOST_SHOWN: Final = 300  # Characters of a topic or reason in a log line
-REPEATED: Final = 10  # Refusals of one kind at which the log names the client
+REPEATED: Final = 10  # After this many refusals of one kind, the log names the client.
 
 
 @dataclass(slots=True)

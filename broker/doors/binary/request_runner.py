@@ -22,7 +22,7 @@ __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
-# Loop time that a request costs its connection on arrival, because the request's task runs later. Otherwise, a
+# Loop time charged to a connection when a request arrives, because the request's task runs later. Otherwise, a
 # connection could start a thousand tasks before the other connections continue.
 REQUEST_NS: Final = 50_000
 

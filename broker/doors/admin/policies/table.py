@@ -349,7 +349,7 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
 def completed(document: Values, in_force: Values) -> Values:
     """Add values from `in_force` to each of Pulsar's policies that `document` sets only in part.
 
-    For example, if the document sets only the size of the retention, add the time in force.
+    For example, if the document sets only the size of the retention, add the time from `in_force`.
     """
     found = dict(document)
     for policy in POLICIES:
