@@ -34,7 +34,7 @@ CERTIFICATE: Final = "vela.certificate"  # Key in a scope's extensions
 
 
 def certificate_of(scope: Mapping[str, Any]) -> ClientCertificate | None:
-    """Return the client's verified certificate, or None. A certificate needs exactly one common name."""
+    """Return the client's verified certificate, or None. A certificate must have exactly one common name."""
     certificate: ClientCertificate | None = scope.get("extensions", {}).get(CERTIFICATE)
     return certificate
 
@@ -62,14 +62,14 @@ async def respond(
 async def refuse(scope: Scope, receive: Receive, send: Send, refusal: HandshakeRefused) -> None:
     """Refuse an HTTP request or a WebSocket handshake before an application has received an event."""
     if scope["type"] == "websocket":
-        await receive()  # Take the event websocket.connect.
+        await receive()  # The first event of a WebSocket is websocket.connect.
         await refuse_handshake(send, refusal)
     else:
         await respond(scope, send, refusal.status, json_reason(refusal.reason))
 
 
 async def refuse_handshake(send: Send, refusal: HandshakeRefused) -> None:
-    """Answer a WebSocket handshake over HTTP instead of accepting it."""
+    """Refuse a WebSocket handshake with an HTTP response."""
     await send(
         {
             "type": "websocket.http.response.start",

@@ -34,7 +34,7 @@ from broker.topics.policies import PolicyConflict
 
 __all__ = ["Refused", "status_of"]
 
-# The first class that matches an error decides.
+# The first class that matches an error decides its status.
 _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (AuthenticationFailed, 401),
     (NotAuthorized, 403),

@@ -1,4 +1,7 @@
-"""Requests to the admin REST API, and the objects in their bodies."""
+"""Requests to the admin REST API, and the objects in their bodies.
+
+Most changes are made by acts, which Vela plans, applies and logs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ORIGIN", "AdminRequest", "Number", "PulsarObject"]
 
-ORIGIN: Final = "admin"  # Origin in the act log
+ORIGIN: Final = "admin"  # Recorded as the origin of acts
 _REASON_HEADER: Final = "X-Vela-Reason"
 
 
@@ -40,12 +43,12 @@ class PulsarObject(BaseModel):
 
 
 class AdminRequest(ASGIRequest):
-    """A Django request with the raw query. Django would decode the query differently from the other doors."""
+    """A Django request with the raw query. Django would decode the query differently from Vela's other APIs."""
 
     broker: AdminPort
     principal: Principal
     path_names: Mapping[str, Any]
-    query_string: bytes  # Percent-encoded bytes
+    query_string: bytes  # Still percent-encoded
 
     def _set_content_type_params(self, meta: Mapping[str, str]) -> None:
         """Ignore the parameters of the content type. JSON is UTF-8, and Django fails on some parameters."""
@@ -65,7 +68,7 @@ class AdminRequest(ASGIRequest):
         subscription: str = "",
         parameters: Mapping[str, object] | None = None,
     ) -> int:
-        """Carry out an act and return its id. Raises the errors of `OwnRequests.carry_out`."""
+        """Carry out an act and return its id. Raises BrokerError if the act is refused or fails."""
         return await self.broker.own_requests.carry_out(
             kind,
             topic=topic,

@@ -45,7 +45,7 @@ def type_named(name: str) -> SchemaType:
 
 
 class SchemaPayload(PulsarObject):
-    """A schema in a body. The definition of a primitive type is empty."""
+    """A schema in a request body. The definition of a primitive type is empty."""
 
     type: str
     text: str = Field(default="", alias="schema")
@@ -86,13 +86,13 @@ class SchemaResponse(BaseModel):
 
 
 class AllSchemas(BaseModel):
-    """Every version of a topic's schema since the schema was last deleted."""
+    """Every version of a topic's schema since its last deletion."""
 
     getSchemaResponses: list[SchemaResponse]  # noqa: N815 - Pulsar's name
 
 
 class VersionResponse(BaseModel):
-    """The number of a version."""
+    """The number of a schema version."""
 
     version: int
 

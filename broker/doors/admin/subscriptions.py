@@ -1,5 +1,5 @@
 """List, create and delete subscriptions, and move their cursors."""
-# ruff: noqa: N815 - the names of members are Pulsar's
+# ruff: noqa: N815 - the names are Pulsar's
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-# Entries in a backlog. As in Pulsar, a smaller backlog with connected consumers expires only if its oldest message is
-# old enough.
+# A number of entries. As in Pulsar, a subscription with consumers and a smaller backlog expires nothing unless its
+# oldest message is old enough.
 _NEARLY_CAUGHT_UP: Final = 1000
 
 router = Router()
@@ -45,7 +45,7 @@ class ResetCursorData(PulsarObject):
     properties: dict[str, str] | None = None
 
     def place(self) -> dict[str, object]:
-        """Return the place as parameters of an act."""
+        """Return the place as parameters for `AdminRequest.act`."""
         if (self.ledgerId, self.entryId) == (_EARLIEST, _EARLIEST):
             return {"to": "earliest"}
         if (self.ledgerId, self.entryId) == (_LATEST, _LATEST):

@@ -66,7 +66,7 @@ class OffloadStatus(LongRunningStatus):
 
 
 async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
-    """Return a topic, and load the topic if necessary.
+    """Return a topic, and load it into memory if necessary.
 
     Raises TopicNotFound, or Refused(405) for a partitioned or non-persistent topic.
     """
@@ -215,7 +215,7 @@ async def get_compaction(
 ) -> LongRunningStatus:
     """Return the state of the latest compaction of a topic or partition."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Compaction status")
-    # A run that waits for another topic's run is not stored yet.
+    # A compaction that waits for the compactions of other topics is not stored yet.
     if found.compacted.is_running:
         return LongRunningStatus(status="RUNNING")
     last = await Catalogue(request.broker).last_compaction(found.topic_id)
@@ -228,7 +228,7 @@ async def get_compaction(
 async def offload_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, before: MessageIdData
 ) -> None:
-    """Start moving the ledgers before a message's ledger out of PostgreSQL."""
+    """Start to offload the ledgers before the ledger of a message."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Offload")
     last = await Catalogue(request.broker).last_offload_run(found.topic_id)
     if last is not None and last.state in _UNENDED:

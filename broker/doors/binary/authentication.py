@@ -29,15 +29,16 @@ logger = logging.getLogger(__name__)
 REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # Challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 1.0
-# Without this limit, a peer that always exceeds its rate could stay connected with expired credentials.
+# How many times to extend the deadline while the broker does not read from the client. Without this limit, a client
+# that always exceeds its rate could stay connected with expired credentials.
 _MOST_LOOKS: Final = 600
 
 
 class ConnectionAuthentication:
-    """Authenticates the client of one connection and gives its principal to the guard.
+    """Authenticates the client of one connection. The guard then checks the permissions of that client.
 
-    When credentials expire, asks the client for new credentials. Closes the connection of a client that does
-    not renew them in time.
+    When credentials expire, asks the client for new credentials. Closes the connection if the client does not renew
+    them in time.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class ConnectionAuthentication:
     def on_connect(self, event: events.Connect) -> None:
         """Answer CONNECTED, at once or after a thread has checked the credentials.
 
-        Raises AuthenticationFailed or NotAuthorized. If the thread's check fails, closes the connection.
+        Raises AuthenticationFailed or NotAuthorized. If the check in the thread fails, closes the connection.
         """
         self._can_refresh = event.supports_auth_refresh
         self._credentials = replace(
@@ -82,7 +83,7 @@ class ConnectionAuthentication:
         """Check the client's new credentials. Raises the errors of `on_connect`."""
         data = event.auth_data or b""
         if self._credentials.original_data and self._broker.settings.authenticate_original_auth_data:
-            # A proxy passes the challenge on to its client, so the answer has the client's credentials.
+            # A proxy passes the challenge on to its client, so the answer has the credentials of that client.
             self._credentials = replace(self._credentials, original_method=_method(event), original_data=data)
         else:
             self._credentials = replace(self._credentials, method=_method(event), data=data)

@@ -2,8 +2,10 @@
 
 SEND, FLOW and ACK are handled at once. A command that takes time runs as a task.
 
-All connections share the event loop. A connection works for a short part of a turn, and then waits for a later turn.
-`broker/listening/loop_time.py` explains turns.
+All connections share the event loop. Its time is divided into turns of a fraction of a millisecond. A connection works
+for a limited part of a turn, and then waits for a later turn.
+
+The gate of a connection stops reading, for example while the broker owes the client too many answers.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ class BinaryConnection:
         certificate: ClientCertificate | None = None,
         call_later: Timer | None = None,
     ) -> None:
-        """`face` names the door in the log and the console, for example "binary"."""
+        """`face` names the protocol in the log and the console, for example "binary"."""
         self._broker = broker
         self._link = link
         self._share = share
@@ -102,7 +104,7 @@ class BinaryConnection:
         self._requests = RequestRunner(self.peer, broker.refused_requests, self._share)
         self._producers = ProducerTable(guard, self.peer, self._requests)
         self._consumers = ConsumerTable(guard, self.peer, self._requests)
-        self._unread: deque[bytes] = deque()  # Pieces that are not decoded yet
+        self._unread: deque[bytes] = deque()  # Received bytes that are not decoded yet
         self._events: deque[events.Event] = deque()  # Events that are not handled yet
         self._failure: RemoteProtocolError | None = None  # Error to report once `_events` is empty
         self._is_out_of_turn = False
@@ -151,7 +153,7 @@ class BinaryConnection:
         self._unread.append(data)
         self._handle_unread()
         if self._is_out_of_turn and (self._events or self._engine.has_more or len(self._unread) > 1):
-            # Do not pause if only this piece waits, because the next read costs less than a pause.
+            # Do not pause if only one piece waits, because the next read costs less than a pause.
             self._link.pause_reading()
 
     def _handle_unread(self) -> None:
@@ -243,7 +245,7 @@ class BinaryConnection:
         return True
 
     def _resume_reading(self) -> None:
-        self.peer.heard()  # The answer to a ping may still be in the socket.
+        self.peer.heard()  # Do not count the pause as silence of the peer.
         # The gate may open inside a commit's callback, so continue in a later step of the loop.
         self._loop.call_soon(self._continue)
 
@@ -267,7 +269,7 @@ class BinaryConnection:
     def lost(self) -> None:
         """Release everything after the connection is gone. Safe to repeat.
 
-        Pending messages go to other or later consumers. Free the buffers here, because reference cycles keep the
+        Pending messages will be delivered again. Free the buffers here, because reference cycles keep the
         connection's objects in memory until garbage collection.
         """
         if self.peer.is_lost:

@@ -52,10 +52,10 @@ class ConsumerTable:
                 slot.consumer.writable_again()
 
     def lost(self) -> None:
-        """Detach every consumer. Pending messages go to other or later consumers."""
+        """Detach every consumer. Pending messages will be delivered again."""
         slots = list(self._slots.values())
         self._slots.clear()
-        # Stop all consumers first. Messages must not move to another consumer of this connection.
+        # Stop all consumers first, so that no messages move to another consumer of this connection.
         for slot in slots:
             slot.is_closed = True
             if slot.consumer is not None:
@@ -261,8 +261,8 @@ class ConsumerSlot:
         self, peer: Peer, consumer_id: int, *, on_closed: Callable[[ConsumerSlot, str], None]
     ) -> None:
         self.consumer_id = consumer_id
-        self.partition = -1  # The value -1 means that the topic is not a partition.
-        self.consumer: ConsumerPort | None = None  # The value is None while the consumer is being opened.
+        self.partition = -1  # -1 if the topic is not a partition
+        self.consumer: ConsumerPort | None = None  # None while the consumer is being opened
         # UNSUBSCRIBE, SEEK and GET_LAST_MESSAGE_ID run one at a time, in order of arrival.
         self.turn = asyncio.Lock()
         self.is_closed = False
@@ -302,7 +302,7 @@ class ConsumerSlot:
             self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection of a client that is too old to split a batch."""
+        """Close the connection, because the client is too old to receive only part of a batch."""
         self.is_closed = True
         self._peer.close(reason)
 

@@ -16,10 +16,10 @@ PROBE_TIMEOUT_MS: Final = 5_000
 
 
 class KeepAlive:
-    """Pings an established peer every 30 s and gives up if no bytes arrive before the next ping.
+    """Pings a peer every 30 s after the handshake, and gives up if no bytes arrive before the next ping.
 
-    Also gives up on a peer that has not finished the handshake in time. After the handshake, the peer's silence is
-    ignored while the broker does not read from the peer.
+    Also gives up if the handshake takes too long. After the handshake, a silent peer counts as alive while the broker
+    does not read from the peer.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class KeepAlive:
     def heard(self) -> None:
         """Record that the peer is alive, because bytes arrived.
 
-        Also call this when the broker reads again, because the answer to a ping may wait in the socket.
+        Also call this when the broker reads again, because the answer to a ping may still be in the socket.
         """
         self._ping_is_out = False
         if self._probes:
@@ -67,7 +67,7 @@ class KeepAlive:
             return True
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.add(answer)
-        # If reading stopped meanwhile, the answer may wait in the socket.
+        # If the broker has stopped reading, the answer may still be in the socket, so the peer counts as alive.
         timer = self._call_later(timeout_ms / 1000, lambda: _settle(answer, alive=not self._is_heard()))
         self._ping()
         try:
@@ -90,7 +90,7 @@ class KeepAlive:
 
     def _tick(self) -> None:
         if not self._is_heard():
-            self._ping_is_out = False  # The answer may wait in the socket.
+            self._ping_is_out = False  # The answer to a ping may still be in the socket.
         elif self._ping_is_out:
             self._give_up(f"nothing was received within {PERIOD_S:g} s of a ping")
             return

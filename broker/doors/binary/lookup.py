@@ -30,10 +30,10 @@ class LookupAnswers:
         self._engine = engine
         self._requests = requests
         self._unanswered = 0
-        self._listing = asyncio.Lock()  # Read one list at a time, because a list may take megabytes.
+        self._listing = asyncio.Lock()  # Only one list is read at a time, because a list may take megabytes.
 
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
-        """Answer with the number of partitions, or 0 without partitions. May create the topic."""
+        """Answer with the number of partitions, or 0 if the topic is not partitioned. May create the topic."""
         self._run(
             event,
             lambda: self._partition_metadata(event),

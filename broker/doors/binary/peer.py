@@ -22,12 +22,15 @@ __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 
 logger = logging.getLogger(__name__)
 
-MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024  # Above this limit, stop reading from the peer.
-JOIN_BYTES: Final = 256 * 1024  # At this size, write even while commands are being handled.
+MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024  # Above this limit, the broker stops reading from the peer.
+JOIN_BYTES: Final = 256 * 1024  # Answers of this size are written even if `is_joining`.
 
 
 class Peer:
-    """The client of one connection. Add commands to `engine`, then call `written` to send the commands."""
+    """The client of one connection. Add commands to `engine`, then call `written` to send the commands.
+
+    `gate` stops reading from the client, for example while too many answers wait.
+    """
 
     def __init__(
         self,

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSlot", "ProducerTable"]
 
-CLOSED_PRODUCER_MEMORY_S: Final = 30.0  # SENDs to a closed producer are ignored for this long
+CLOSED_PRODUCER_MEMORY_S: Final = 30.0  # SENDs to a closed producer are ignored for this long.
 CLOSED_PRODUCERS_REMEMBERED: Final = 10_000
 
 
 class ProducerTable:
-    """Handles commands that concern producers."""
+    """Handles commands for producers, whose ids the client chose."""
 
     def __init__(self, broker: PublishPort, peer: Peer, requests: RequestRunner) -> None:
         self._broker = broker
@@ -51,7 +51,7 @@ class ProducerTable:
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._slots: dict[int, ProducerSlot] = {}
-        self._closed: dict[int, float] = {}  # loop time until which SENDs are ignored, by producer id
+        self._closed: dict[int, float] = {}  # Loop time until which SENDs are ignored, by producer id
 
     def lost(self) -> None:
         """Detach every producer. The broker still stores accepted sends."""
@@ -184,7 +184,7 @@ class ProducerTable:
 
 
 class _WaitingRefusal(NamedTuple):
-    after: int  # number of sends to answer before this refusal
+    after: int  # Number of sends to answer before this refusal
     sequence_id: int
     error: BrokerError
 
@@ -204,12 +204,12 @@ class ProducerSlot:
         on_closed: Callable[[ProducerSlot, BrokerError | None], None],
     ) -> None:
         self.producer_id = event.producer_id
-        self.request_id = event.request_id  # a producer that waited gets a second answer
+        self.request_id = event.request_id  # Also used for the second answer to a producer that waited
         self.epoch = event.epoch
         self.producer: ProducerPort | None = None  # None while the producer is being opened
-        self.turn = asyncio.Lock()  # makes a repeated CLOSE_PRODUCER wait
+        self.turn = asyncio.Lock()  # Makes a repeated CLOSE_PRODUCER wait for the first
         self.is_closed = False
-        self.is_waiting = False  # the producer waits for exclusive access
+        self.is_waiting = False  # Whether the producer waits for exclusive access
         self._peer = peer
         self._max_message_bytes = settings.max_message_bytes
         self._max_uncompressed_bytes = settings.max_uncompressed_bytes
@@ -268,7 +268,7 @@ class ProducerSlot:
         if header.num_chunks > 1:
             check_chunk(header)
         elif header.uncompressed_size > self._max_uncompressed_bytes:
-            raise MessageTooLarge(  # consumers would silently discard the message
+            raise MessageTooLarge(  # Consumers would silently discard the message.
                 f"a payload of {header.uncompressed_size} bytes before compression, the limit is"
                 f" {self._max_uncompressed_bytes} (VELA_MAX_UNCOMPRESSED_BYTES)"
             )
@@ -299,7 +299,7 @@ class ProducerSlot:
         if self._answered == self._queued:
             self._write_refusal(sequence_id, error)
         else:
-            # Waiting refusals also count, because they could fill the memory while the database is away.
+            # Count a waiting refusal as a send. Otherwise, refusals could fill the memory while the database is down.
             self._peer.gate.send_queued(0)
             self._refusals.append(_WaitingRefusal(self._queued, sequence_id, error))
 
@@ -331,8 +331,8 @@ class ProducerSlot:
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
         """Refuse a send that was not stored.
 
-        A terminated topic closes the producer instead. The client then fails all its sends in flight, because the topic
-        refuses a new producer. After a SEND_ERROR, Go's client would never fail the other sends.
+        If the topic is terminated, close the producer instead. The client then fails all its sends in flight, because
+        the topic refuses a new producer. After a SEND_ERROR, Go's client would never fail the other sends.
         """
         if self.is_closed:
             return
@@ -342,7 +342,7 @@ class ProducerSlot:
         size_bytes = len(request.data)
         self._unanswered_bytes -= size_bytes
         sequence_id = _answered_as(request.sequence_id, request.highest_sequence_id)
-        if request is self._passing:  # earlier sends may still be unanswered
+        if request is self._passing:  # `send` is still running, and earlier sends may be unanswered.
             self._queued -= 1
             self._refuse(sequence_id, error)
         else:
@@ -375,14 +375,14 @@ class ProducerSlot:
         The client opens the producer again and repeats the unanswered sends. A producer that waits for exclusive access
         gets a refusal, because the client expects a second answer.
         """
-        if self.producer is None:  # the open request fails with the reason
+        if self.producer is None:  # The request to open the producer fails with the reason.
             return
         self.is_closed = True
         self._on_closed(self, error)
         self.forget_pending()
 
     def forget_pending(self) -> None:
-        """Stop counting the unanswered sends against the connection."""
+        """Stop counting the unanswered sends against the connection's limits."""
         pending = self._queued - self._answered + len(self._refusals)
         if pending:
             self._peer.gate.sends_answered(pending, self._unanswered_bytes)

@@ -11,8 +11,8 @@ __all__ = ["RepeatedRefusals"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_SHOWN: Final = 300  # characters of a topic or reason in a log line
-REPEATED: Final = 10  # refusals of one kind before the log names the client
+_MOST_SHOWN: Final = 300  # Characters of a topic or reason in a log line
+REPEATED: Final = 10  # After this many refusals of one kind, the log names the client.
 
 
 @dataclass(slots=True)
@@ -22,9 +22,9 @@ class _Refused:
 
 
 class RepeatedRefusals:
-    """Counts the refused requests of one connection by kind.
+    """Counts the refused requests of one connection by kind of request.
 
-    The 10th refusal of a kind is logged. Further refusals are logged as a total when the connection ends.
+    Logs the 10th refusal of a kind. If more refusals follow, logs their total number when the connection ends.
     """
 
     def __init__(self, peer: Callable[[], str], now_s: Callable[[], float]) -> None:
@@ -67,4 +67,4 @@ class RepeatedRefusals:
 
 
 def _shown(text: str) -> str:
-    return repr(text[:_MOST_SHOWN])[1:-1]  # repr escapes control characters
+    return repr(text[:_MOST_SHOWN])[1:-1]  # repr escapes control characters.

@@ -22,8 +22,8 @@ __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
-# A request is charged on arrival, because its task runs later. Without the charge, one turn of the event loop could
-# start a thousand tasks.
+# Loop time charged to a connection when a request arrives, because the request's task runs later. Otherwise, a
+# connection could start a thousand tasks before the other connections continue.
 REQUEST_NS: Final = 50_000
 
 
@@ -41,7 +41,7 @@ class RequestRunner:
 
     @property
     def peer_text(self) -> str:
-        """The peer as a text for the log."""
+        """A description of the peer for the log."""
         return str(self._peer)
 
     async def room(self) -> None:

@@ -22,12 +22,12 @@ __all__ = ["TcpListener"]
 
 logger = logging.getLogger(__name__)
 
-HIGH_WATER_BYTES: Final = 1024 * 1024  # deliveries stop above this many unsent bytes
-LOW_WATER_BYTES: Final = 256 * 1024  # deliveries resume at this many unsent bytes
-# The system closes a connection whose peer takes no waiting bytes for this long. Pings may not detect such a peer,
-# because the broker stops reading from a peer with too many waiting answers.
+HIGH_WATER_BYTES: Final = 1024 * 1024  # Deliveries stop above this many unsent bytes.
+LOW_WATER_BYTES: Final = 256 * 1024  # Deliveries resume at this many unsent bytes.
+# The operating system closes a connection whose peer receives no waiting bytes for this long. Pings may not detect such
+# a peer, because the broker ignores silence while it does not read from the peer.
 TAKES_NOTHING_TIMEOUT_MS: Final = 60_000
-LINGER_S: Final = 5.0  # time for the peer to read the last bytes before an abort
+LINGER_S: Final = 5.0  # Time for the peer to read the last bytes before an abort
 
 
 class _TcpLink:
@@ -75,7 +75,7 @@ class _TcpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # the option exists only on Linux
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # The option exists only on Linux.
             transport.get_extra_info("socket").setsockopt(
                 socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TAKES_NOTHING_TIMEOUT_MS
             )

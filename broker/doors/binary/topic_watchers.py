@@ -94,17 +94,17 @@ class _Watcher:
         self._watcher_id = watcher_id
         self._list: TopicListPort | None = None
         self._is_closed = False
-        # Changes that are not sent yet.
+        # Changes that are not sent yet
         self._added: frozenset[str] = frozenset()
         self._removed: frozenset[str] = frozenset()
 
     def begin(self, found: TopicListPort, event: events.WatchTopicList) -> bool:
-        """Answer with the current list. Return False without an answer if the watcher is closed."""
+        """Answer with the current list. If the watcher is closed, return False without an answer."""
         if self._is_closed:
             found.detach()
             return False
         self._list = found
-        self._added = self._removed = frozenset()  # the answer includes these changes
+        self._added = self._removed = frozenset()  # The answer below includes these changes.
         self._peer.engine.send_watch_success(
             event.request_id, self._watcher_id, found.names, known_hash=event.topics_hash
         )

@@ -34,8 +34,8 @@ class AdminPolicy:
 
     names: tuple[str, ...]  # Names of Vela's policies
     body: Any
-    read: Callable[[Values], Any]  # The argument has at least one of `names`.
-    write: Callable[[Any], dict[str, object]]  # A value of None unsets a policy. May raise Refused.
+    read: Callable[[Values], Any]  # Called only if at least one of `names` is set
+    write: Callable[[Any], dict[str, object]]  # None unsets a policy. Raises Refused for an invalid value.
     namespace: str = ""  # Path under a namespace. Empty if namespaces do not have the policy.
     topic: str = ""  # Path under a topic. Empty if topics do not have the policy.
     namespace_verb: str = "POST"
@@ -347,9 +347,9 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
 
 
 def completed(document: Values, in_force: Values) -> Values:
-    """Complete each partly set policy of Pulsar with values from `in_force`.
+    """Add values from `in_force` to each of Pulsar's policies that `document` sets only in part.
 
-    For example, if only the size of Pulsar's retention is set, add the time in force.
+    For example, if the document sets only the size of the retention, add the time from `in_force`.
     """
     found = dict(document)
     for policy in POLICIES:

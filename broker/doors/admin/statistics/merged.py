@@ -13,7 +13,7 @@ __all__ = ["merged"]
 
 M = TypeVar("M", bound=BaseModel)
 
-# Endings of names whose values cannot be added up. Show the largest value, but the smallest for `_EARLIEST`.
+# Values whose names end like this cannot be added up. Show the largest, or the smallest for names in `_EARLIEST`.
 _LARGEST: Final = (
     "Timestamp",
     "TimeStamp",

@@ -36,7 +36,7 @@ class _Options(BaseModel):
     per_partition: Annotated[bool, Field(alias="perPartition")] = True
 
     def asked(self, name: TopicName) -> Asked:
-        """Return the parts of the statistics to compute for a topic."""
+        """Return which optional parts of a topic's statistics to compute."""
         default = name.domain == "persistent"
         return Asked(
             backlog_size=default if self.backlog_size is None else self.backlog_size,

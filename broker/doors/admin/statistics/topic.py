@@ -34,7 +34,7 @@ _HOLES_COUNTED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The optional parts of the statistics to compute."""
+    """Which optional parts of the statistics to compute."""
 
     backlog_size: bool = True
     earliest_time: bool = False
@@ -43,7 +43,7 @@ class Asked:
 
 
 async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_ms: int) -> TopicStats:
-    """Return the statistics of a loaded topic. A `created_ms` of 0 means not known.
+    """Return the statistics of a loaded topic. `created_ms` is 0 if the time is unknown.
 
     Raises psycopg.Error, and with `earliest_time` also PersistenceFailed.
     """

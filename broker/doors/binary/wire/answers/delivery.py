@@ -14,7 +14,7 @@ from vela.wire import varint
 __all__ = ["message_head"]
 
 _SIZES: Final = struct.Struct(">II")
-_ONE_BYTE: Final = 0x80  # smaller varints take one byte
+_ONE_BYTE: Final = 0x80  # Varints below this number take one byte.
 
 
 def message_head(
@@ -27,7 +27,7 @@ def message_head(
     entry_bytes: int,
     epoch: int | None = None,
 ) -> bytes:
-    """Build the sizes and the command in front of an entry of `entry_bytes` bytes.
+    """Build the sizes and the command that precede an entry of `entry_bytes` bytes.
 
     `partition` is -1 if the topic is not a partition. `ack_set` is None if all messages are unacked. `epoch` is None if
     the client never sent an epoch.

@@ -1,6 +1,6 @@
 """Builders for answers about topics.
 
-A field `response` is always set, because clients treat its absence as a failure.
+Answers that have a field `response` always set the field. Clients treat an absent field as a failure.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def lookup_failed(request_id: int, code: ServerError, message: str) -> bytes:
 def topics_of_namespace(
     request_id: int, topics: Sequence[str], *, is_filtered: bool, known_hash: str | None = None
 ) -> bytes:
-    """Build GET_TOPICS_OF_NAMESPACE_RESPONSE. Leave out the list if `known_hash` is its hash.
+    """Build GET_TOPICS_OF_NAMESPACE_RESPONSE. If the hash of the topics is `known_hash`, leave out the topics.
 
-    `is_filtered` says that the client's pattern was applied.
+    `is_filtered` tells the client whether the broker applied the client's pattern.
     """
     current = topics_hash(frozenset(topics))
     changed = current != known_hash
@@ -106,7 +106,7 @@ def topics_of_namespace(
 def watch_success(
     request_id: int, watcher_id: int, topics: frozenset[str], *, known_hash: str | None
 ) -> bytes:
-    """Build WATCH_TOPIC_LIST_SUCCESS. Leave out the list if `known_hash` is its hash."""
+    """Build WATCH_TOPIC_LIST_SUCCESS. If the hash of the topics is `known_hash`, leave out the topics."""
     current = topics_hash(topics)
     body = pb.CommandWatchTopicListSuccess(
         request_id=request_id,
@@ -130,7 +130,7 @@ def watch_update(
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_UPDATE, watchTopicUpdate=body))
 
 
-@lru_cache(maxsize=16)  # many watchers share a list
+@lru_cache(maxsize=16)  # Many watchers share a list.
 def topics_hash(topics: frozenset[str]) -> str:
     """Return the CRC32C of the sorted names joined by commas, as hex in little-endian byte order."""
     return crc32c(",".join(sorted(topics)).encode()).to_bytes(4, "little").hex()

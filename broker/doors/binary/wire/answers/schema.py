@@ -27,7 +27,7 @@ def schema_version(request_id: int, version: bytes) -> bytes:
 
 
 def schema_refused(request_id: int, code: ServerError, message: str, *, creating: bool) -> bytes:
-    """Refuse GET_OR_CREATE_SCHEMA if `creating`, or else GET_SCHEMA."""
+    """Build the refusal of GET_OR_CREATE_SCHEMA if `creating`, or else of GET_SCHEMA."""
     if creating:
         kind = pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
         created = pb.CommandGetOrCreateSchemaResponse(
