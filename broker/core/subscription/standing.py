@@ -123,7 +123,7 @@ class Standing:
     def look_again_ms(self) -> int:
         """The time of the next sample if nothing changes before then."""
         soon_ms = self._seen_ms + _LOOK_MS
-        if self._waits or self.is_settled:  # The window of a settled state is empty
+        if self._waits or self.is_settled:  # A settled state has an empty window
             return soon_ms
         if not self._window.is_full(self._seen_ms):
             return max(soon_ms, self._window.begin.at_ms + WINDOW_MS)

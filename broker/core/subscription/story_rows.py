@@ -1,4 +1,7 @@
-"""The rows of delivery stories, and the buffer that all subscriptions share."""
+"""The rows of delivery stories, and the buffer that all subscriptions share.
+
+A delivery story records the deliveries and acks of one subscription.
+"""
 
 from __future__ import annotations
 

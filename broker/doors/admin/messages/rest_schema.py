@@ -43,8 +43,8 @@ class RestSchema:
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.
 
-        Raises IncompatibleSchema if the text does not fit the schema, and Refused(422) if REST cannot write values of the
-        schema's type.
+        Raises IncompatibleSchema if the text does not fit the schema, and Refused(422) if REST cannot write
+        values of the schema's type.
         """
         schema = self.new or self.stored
         if schema is None:
