@@ -16,7 +16,7 @@ __all__ = ["foreign_database", "old_database"]
 
 
 def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
-    """Return an instruction if the database has broker migrations that this version lacks.
+    """Return an error message if the database has broker migrations that this version lacks.
 
     Django would consider the database up to date, but queries could fail.
     """
@@ -30,7 +30,7 @@ def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
 
 
 def old_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
-    """Return an instruction if the database lacks broker migrations of this version."""
+    """Return an error message if the database lacks broker migrations of this version."""
     missing = sorted(_known() - _applied(alias))
     if not missing:
         return None
@@ -53,7 +53,7 @@ def _applied(alias: str) -> set[str]:
 def check_database(
     *, databases: Sequence[str] | None = None, **_kwargs: Any
 ) -> Iterable[checks.CheckMessage]:
-    """Report a foreign database before `manage.py migrate` changes it."""
+    """Report a database of another version before `manage.py migrate` changes it."""
     if DEFAULT_DB_ALIAS not in (databases or ()):
         return []
     refusal = foreign_database()

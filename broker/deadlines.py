@@ -1,7 +1,7 @@
 """One heap and one timer for all parts of the broker that have a due time.
 
-Celery's tick also calls `run_due`, and the tick alone is enough. The timer is finer. VELA_WHEEL=0 switches the timer
-off.
+A periodic task in Celery, the tick, also calls `run_due`. The tick alone is enough, but the timer is more precise.
+VELA_WHEEL=0 switches the timer off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Timed(Protocol):
     """A part of the broker with a due time, such as a subscription."""
 
     def run_due(self, now_ms: int) -> int:
-        """Do the work that is due and return the number of affected entries or pulls. Safe to repeat."""
+        """Do the work that is due and return the number of affected entries or HTTP pulls. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
         """Return when to run this part next, or None if the part has no due time."""
@@ -53,14 +53,14 @@ class Deadlines:
         self._due.discard(timed)
 
     def run_due(self, named: Iterable[Timed] = ()) -> int:
-        """Run the named parts and all due parts. Return the number of affected entries and pulls. Safe to repeat."""
+        """Run the named and the due parts. Return the number of affected entries and HTTP pulls. Safe to repeat."""
         now_ms = self._clock.now_ms()
         done = 0
         for timed in dict.fromkeys((*named, *self._due.pop_due(now_ms))):
             try:
                 done += timed.run_due(now_ms)
                 next_ms = timed.next_due_ms()
-            except Exception:  # a fault of one part must not delay other parts
+            except Exception:  # A fault in one part must not delay other parts
                 logger.exception("due work failed and runs again in a second: %s", timed)
                 next_ms = now_ms + _AGAIN_AFTER_ERROR_MS
             if next_ms is not None:
@@ -76,7 +76,7 @@ class Deadlines:
     def _arm(self, at_ms: int) -> None:
         if not self._wheel_enabled:
             return
-        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # all parts in one bucket share a timer
+        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # Parts that are due in the same bucket share a timer
         if self._timer is not None and self._timer_at_ms <= at_ms:
             return
         if self._timer is not None:

@@ -31,7 +31,7 @@ def _port(text: str, least: int) -> int | None:
 
 
 _Port = Annotated[int | None, PlainValidator(partial(_port, least=0))]
-"""A TCP port; 0 = the system chooses one; None = off."""
+"""A TCP port. With 0, the system chooses a port. None means off."""
 _FixedPort = Annotated[int | None, PlainValidator(partial(_port, least=1))]
 
 
@@ -250,12 +250,12 @@ class DoorSettings(LoginSettings):
 
     @property
     def broker_probe(self) -> tuple[int, bool]:
-        """The port at which the broker answers /readyz, and whether it has TLS."""
+        """The port at which the broker answers /readyz, and whether the port has TLS."""
         return _probe(self.http_port, self.http_tls_port)
 
     @property
     def console_probe(self) -> tuple[int, bool]:
-        """The port at which the console answers /readyz, and whether it has TLS."""
+        """The port at which the console answers /readyz, and whether the port has TLS."""
         return _probe(self.console_port, self.console_tls_port)
 
     def check_together(self) -> None:

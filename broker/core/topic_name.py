@@ -1,4 +1,4 @@
-"""Pulsar's topic names, limited to 1,024 bytes without spaces."""
+"""Pulsar's topic names. Names have at most 1,024 bytes and no spaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_PARTITIONS: Final = 10_000
 
 _LOCAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _MAX_BYTES: Final = 1024
-_MAX_NAMESPACE_CHARACTERS: Final = 255  # also the limit for a tenant
+_MAX_NAMESPACE_CHARACTERS: Final = 255  # Also the limit for a tenant
 _LOCAL_RULE: Final = "the local name must be set, without spaces, control characters or /"
 
 

@@ -1,7 +1,7 @@
 """Patterns that choose topics of a namespace by name.
 
 RE2 matches the patterns, as in Pulsar's brokers. RE2 has no look-around and no back references. The time of a match
-grows only linearly with the length of the name, so no client can stop the broker with a pattern.
+grows only linearly with the length of the name, so no client can block the broker with a pattern.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class Origin(NamedTuple):
     """The scheme, host and port that a web page comes from."""
 
     scheme: str
-    host: str  # lower-case; an IPv6 address has brackets
+    host: str  # In lower case, with brackets around an IPv6 address
     port: int  # 0 if the origin has no port and its scheme has no default
 
 

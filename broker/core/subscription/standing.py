@@ -1,6 +1,7 @@
 """Judge the state of a subscription from its recent history.
 
-docs/reference/subscription-states.md explains the states and their thresholds.
+A window holds the samples of the last 30 seconds. docs/reference/subscription-states.md explains the states and their
+thresholds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _STUCK_AFTER_MS: Final = 30_000
 _IDLE_AFTER_MS: Final = 60_000
 _LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS
 _FEW_MESSAGES: Final = 10
-# These three numbers are seconds of flow. A second of flow is the number of messages in a second.
+# Multiplied by the messages per second, these three times become numbers of messages.
 _CAUGHT_UP_S: Final = 1
 _NOTABLE_S: Final = 10
 _MOST_NOTABLE_S: Final = 60
@@ -36,7 +37,7 @@ _LOOK_MS: Final = 1_000
 
 
 class SubscriptionState(IntEnum):
-    """The states of a subscription, worst first. The tables store the values."""
+    """The states of a subscription, worst first. The database stores the values."""
 
     STUCK = 1
     FALLING_BEHIND = 2
@@ -53,11 +54,11 @@ class SubscriptionState(IntEnum):
 
 
 class Verdict(NamedTuple):
-    """The state of a subscription, and when it began."""
+    """The state of a subscription, and the time when the state began."""
 
     state: SubscriptionState
     since_ms: int
-    drain_s: int | None  # seconds until nothing waits; set only while DRAINING
+    drain_s: int | None  # Seconds until no message waits, set only while DRAINING
 
 
 class Standing:
@@ -92,14 +93,14 @@ class Standing:
     )
 
     def __init__(self, sample: Sample, state: SubscriptionState = SubscriptionState.WATCHING) -> None:
-        """Pass IDLE as `state` if an earlier, forgettable instance was dropped."""
+        """Pass IDLE as `state` to replace an instance that was dropped as forgettable."""
         self.state = state
         self._since_ms = sample.now_ms
         self._drain_s: int | None = None
         self._window = FlowWindow()
         self._ack_gap = LongestGap()
         self._arrival_gap = LongestGap()
-        # Something has just woken an idle subscription, probably a message.
+        # An idle subscription gets an instance only when something wakes the subscription, probably a message.
         is_awake = state is SubscriptionState.IDLE
         self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - LONGEST_WAIT_MS
         self._is_recurring = False
@@ -115,14 +116,14 @@ class Standing:
 
     @property
     def is_settled(self) -> bool:
-        """Whether time alone cannot end the state."""
+        """Whether the state lasts until something changes."""
         return self.state in (SubscriptionState.STUCK, SubscriptionState.PAUSED)
 
     @property
     def look_again_ms(self) -> int:
-        """The time of the next sample if nothing changes before."""
+        """The time of the next sample if nothing changes before then."""
         soon_ms = self._seen_ms + _LOOK_MS
-        if self._waits or self.is_settled:  # the window of a settled state is empty
+        if self._waits or self.is_settled:  # A settled state has an empty window
             return soon_ms
         if not self._window.is_full(self._seen_ms):
             return max(soon_ms, self._window.begin.at_ms + WINDOW_MS)
@@ -165,7 +166,7 @@ class Standing:
         if self.state is SubscriptionState.STUCK:
             return self._still_stuck(sample)
         if not -WINDOW_MS <= sample.now_ms - self._seen_ms <= self.look_again_ms - self._seen_ms + WINDOW_MS:
-            self._begin(sample)  # the sample is late, or the clock was set
+            self._begin(sample)  # The sample is late, or the clock was set
             return SubscriptionState.WATCHING
         self._rest(sample)
         self._count(sample)
@@ -187,14 +188,14 @@ class Standing:
         self._version = sample.cursor_version
         self._seen_ms = self._progress_ms = sample.now_ms
         self._waits = sample.waiting_messages > 0
-        self._lowest = self._highest = -1  # unknown
+        self._lowest = self._highest = -1  # Unknown
         self._lowest_ms = sample.now_ms
         self._highest_at = self._drains_from = self._window.begin
 
     def _skip(self, sample: Sample) -> None:
         """Correct all earlier samples for messages that a move of the cursor skipped.
 
-        Do not begin a new window. The broker may skip messages every few seconds while a backlog quota is exceeded.
+        Do not begin a new window, because an exceeded backlog quota may cause such moves every few seconds.
         """
         messages = sample.acked_messages - self._acked
         self._version, self._acked = sample.cursor_version, sample.acked_messages
@@ -209,8 +210,9 @@ class Standing:
         is_acked = sample.acked_messages != self._acked
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
-        if is_acked:  # otherwise, an act has emptied the backlog
-            # A slow consumer repeats this gap. A gap of LONGEST_WAIT_MS would only hide the next failure.
+        if is_acked:  # Otherwise, the waiting messages were skipped or have expired
+            # Remember the time without acks, because a slow consumer may pause as long again. A gap of LONGEST_WAIT_MS
+            # would only hide the next failure.
             gap_ms = sample.now_ms - self._progress_ms
             if gap_ms < LONGEST_WAIT_MS:
                 self._ack_gap.add(gap_ms)
@@ -219,14 +221,14 @@ class Standing:
         return SubscriptionState.WATCHING
 
     def _rest(self, sample: Sample) -> None:
-        """If nothing waited at the last sample, add a quiet sample for one second ago."""
+        """If nothing waited at the last sample, add a sample from one second ago in which nothing waits."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
             self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))
 
     def _count(self, sample: Sample) -> None:
         self._arrived(sample)
-        if not self._waits:  # messages that wait now or were acked arrived after the last sample
+        if not self._waits:  # Nothing waited before, so the wait began at most a second ago
             self._progress_ms = max(self._progress_ms, sample.now_ms - _LOOK_MS)
         if sample.acked_messages != self._acked:
             self._ack_gap.add(sample.now_ms - self._progress_ms)
@@ -281,7 +283,7 @@ class Standing:
         return state
 
     def _time_left_s(self, sample: Sample) -> int | None:
-        """Estimate the time from the pace since draining began."""
+        """Estimate the seconds until no message waits, from the pace since draining began."""
         since_ms, ready, acked = self._drains_from
         net = sample.acked_messages - acked - (sample.ready_messages - ready)
         return sample.waiting_messages * (sample.now_ms - since_ms) // (net * 1000) if net > 0 else None
@@ -303,9 +305,9 @@ class Standing:
         return self.state in (SubscriptionState.FALLING_BEHIND, SubscriptionState.DRAINING)
 
     def _notable(self, flow_per_s: float) -> float:
-        """Return the least change in waiting messages that is not noise.
+        """Return the smallest change in the number of waiting messages that is not noise.
 
-        Acks in batches make the number of waiting messages rise and fall.
+        Acks in batches make this number rise and fall.
         """
         waves_s = min(_MOST_NOTABLE_S, 2 * self._ack_gap.ms / 1000)
         return max(_FEW_MESSAGES, flow_per_s * max(_NOTABLE_S, waves_s))

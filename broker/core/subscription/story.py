@@ -1,10 +1,10 @@
-"""Record which consumers got the entries of one subscription, when and why, and which consumers acked them.
+"""Record which consumers got and acked the entries of one subscription, when and why.
 
 An entry *comes back* when one of its deliveries ends without an ack.
 
-The same event of neighbouring entries becomes one row, which grows until the writer takes the row. To read the rows of
-an entry in the right order, sort acks by `until_ms` and all other rows by `at_ms`. This order is right because all rows
-stop growing when entries come back.
+Neighbouring entries with the same event share a row, which grows until the database writer takes the row. To read the
+rows of an entry in the right order, sort acks by `until_ms` and all other rows by `at_ms`. This order is right because
+all rows stop growing when entries come back.
 
 This file has over 400 lines because every event changes the same state.
 """
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-# Limit of one subscription in one round, because all subscriptions share a buffer. A round ends when the writer takes
-# the rows.
+# The most rows of one subscription in a round, because all subscriptions share a buffer. A round ends when the writer
+# takes the rows.
 MOST_ROWS: Final = 2_000
 _MOST_SENT: Final = 1_000
 _GROWS_MS: Final = 1_000
@@ -70,7 +70,7 @@ class _Broker:
 
 
 class _Sent:
-    """A run of entries that was sent to one consumer. Exclusive and Failover dispatchers keep no pending acks."""
+    """A run of entries that was sent to one Exclusive or Failover consumer, whose dispatcher keeps no pending acks."""
 
     __slots__ = ("at_ms", "consumer", "first", "last", "ledger_id", "until_ms")
 
@@ -113,8 +113,8 @@ class DeliveryStory:
         self._keep_ms = 0
         self._records_all = False
         self._keeps_order = False
-        self._again = PositionSet()  # entries that came back and are not acked yet
-        self._sent: list[_Sent] = []  # a deque would take 0.7 KiB in each idle subscription
+        self._again = PositionSet()  # Entries that came back and are not acked yet
+        self._sent: list[_Sent] = []  # A deque would take 0.7 KiB in each idle subscription
         self._round = -1
         self._rows = 0
         self._growing: dict[tuple[StoryEvent, int, int, str], StoryRow] = {}
@@ -151,7 +151,7 @@ class DeliveryStory:
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
-            # Usually, the entries follow the last run.
+            # Usually, the entries continue the last run.
             if (
                 run is not None
                 and first == run.last + 1
@@ -188,8 +188,8 @@ class DeliveryStory:
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
         """Note that an Exclusive or Failover subscription redelivers everything that is not acked.
 
-        A consumer may leave behind a million entries. Therefore, only the first MOST_ROWS unacked parts are recorded.
-        Later entries are only counted.
+        Record only the first MOST_ROWS unacked runs and count the later entries, because a consumer may leave behind a
+        million entries.
         """
         sent, runs = self._sent, list(self._sent)
         self._growing.clear()
@@ -212,7 +212,7 @@ class DeliveryStory:
 
     def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
         """Count the unacked entries from `position` on. `position` must be beyond mark-delete."""
-        events = 1 if self._records_all else 2  # the mode `redelivered` counts the delivery too
+        events = 1 if self._records_all else 2  # Unless all events are recorded, the delivery is left out too
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last
             if (ledger_id, last) < position:
@@ -244,7 +244,7 @@ class DeliveryStory:
     def acked_through(
         self, event: StoryEvent, consumer: StoryConsumer | None, newly: Sequence[Range], now_ms: int
     ) -> None:
-        """Note that a cumulative ack or the time to live has acked these runs of entries."""
+        """Note that a cumulative ack or the time to live has acked the runs of entries in `newly`."""
         again = self._again
         for ledger_id, first, last in newly:
             runs: Iterable[tuple[int, int, int, int]] = ((0, ledger_id, first, last),)
@@ -278,7 +278,7 @@ class DeliveryStory:
         self._watch()
 
     def passed(self, position: Position) -> None:
-        """Forget one entry that an act acked beyond mark-delete."""
+        """Forget one entry that an operator acked beyond mark-delete."""
         self._again.discard(position)
         self._watch()
 
@@ -407,7 +407,7 @@ def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
                 yield ledger_id, first, hole[1] - 1
             first = hole[2] + 1
             if first > last:
-                break  # the hole may reach into the next run
+                break  # The acked range may reach into the next run
             hole = next(holes, None)
         if first <= last:
             yield ledger_id, first, last
@@ -429,13 +429,13 @@ def _span(position: Position) -> tuple[int, int, int]:
 def _runs(
     positions: Sequence[Position], count_of: Callable[[Position], int] | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield runs with the same redelivery count as (count, ledger_id, first, last)."""
+    """Split positions into runs with one redelivery count each, and yield (count, ledger_id, first, last)."""
     if not positions:
         return
     ledger_id, first = positions[0]
     last_ledger, last = positions[-1]
     if count_of is None and last_ledger == ledger_id and last - first == len(positions) - 1:
-        yield 0, ledger_id, first, last  # positions ascend without repetition, so the run has no gap
+        yield 0, ledger_id, first, last  # Positions ascend without repetition, so the run has no gap
         return
     count = 0 if count_of is None else count_of(positions[0])
     last = first

@@ -1,4 +1,7 @@
-"""The rows of delivery stories, and the buffer that all subscriptions share."""
+"""The rows of delivery stories, and the buffer that all subscriptions share.
+
+A delivery story records the deliveries and acks of one subscription.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,24 @@ from typing import Final
 
 __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 
-# This limit lets a query for one entry read only nearby rows. UNRECORDED rows have no limit.
+# The most entries in a row, so that a query for one entry reads only nearby rows. UNRECORDED rows have no limit.
 MOST_ENTRIES: Final = 1024
 MOST_ROWS: Final = 5_000  # PostgreSQL stores this many rows in about 50 ms
 
 
 class StoryEvent(IntEnum):
-    """The kinds of events. The table stores the values."""
+    """The kinds of events. The database stores the values."""
 
-    UNRECORDED = 0  # events for which there was no room
+    UNRECORDED = 0  # Events for which there was no room
     DELIVERED = 1
     ACKED = 2
     PARTLY_ACKED = 3
-    ASKED_AGAIN = 4  # the client asked for redelivery
-    NEGATIVELY_ACKED = 5  # the broker's delay after a negative ack is over
-    TIMED_OUT = 6  # the broker's ack timeout is over
+    ASKED_AGAIN = 4  # The client asked for redelivery
+    NEGATIVELY_ACKED = 5  # The broker's delay after a negative ack is over
+    TIMED_OUT = 6  # The broker's ack timeout is over
     CONSUMER_LEFT = 7
     CONSUMER_SWITCHED = 8
-    TAKEN_BACK = 9  # an operator asked for redelivery
+    TAKEN_BACK = 9  # An operator asked for redelivery
     DEAD_LETTERED = 10  # `detail` is the dead-letter topic
     RETRY_LETTERED = 11
     EXPIRED = 12
@@ -44,27 +47,27 @@ class StoryRow:
     ledger_id: int
     first_entry: int
     last_entry: int
-    at_ms: int  # time of the first event
-    until_ms: int  # time of the last event
+    at_ms: int  # Time of the first event
+    until_ms: int  # Time of the last event
     events: int
     redelivery_count: int
-    consumer_name: str  # empty for the broker and for UNRECORDED events
+    consumer_name: str  # Empty for the broker and for UNRECORDED events
     consumer_address: str
     detail: str
     expires_ms: int
 
 
 class StoryBuffer:
-    """The rows that wait to be written."""
+    """The rows that wait to be written to the database."""
 
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._rows: list[StoryRow] = []
-        self.round = 0  # rises when the rows are taken, because taken rows must not grow
+        self.round = 0  # Rises when the rows are taken, because taken rows must not grow
 
     @property
     def has_room(self) -> bool:
-        """Whether a recorder may append another row."""
+        """Whether another row may be appended."""
         return len(self._rows) < self._most_rows
 
     def append(self, row: StoryRow) -> None:

@@ -11,7 +11,7 @@ from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
 
 RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
 _RESERVED_PREFIXES: Final = ("pulsar.repl",)
-_MAX_NAME_BYTES: Final = 1024  # an entry of a PostgreSQL index holds about 2,700 bytes
+_MAX_NAME_BYTES: Final = 1024  # An entry of a PostgreSQL index holds at most about 2,700 bytes
 
 
 class SubscriptionType(Enum):
@@ -41,7 +41,7 @@ def check_name(name: str) -> None:
 def check_storable(what: str, name: str) -> None:
     """Raise NotAllowed if a name is too long or has a control character.
 
-    PostgreSQL's text cannot store NUL and lone surrogates. Other control characters are hard to see and to type.
+    PostgreSQL's text type cannot store NUL or lone surrogates. Other control characters are hard to see and to type.
     """
     size_bytes = len(name.encode(errors="surrogatepass"))
     if size_bytes > _MAX_NAME_BYTES:

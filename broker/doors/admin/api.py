@@ -1,4 +1,4 @@
-"""The Ninja application behind /admin/v2, /lookup/v2 and /topics."""
+"""The Django Ninja application behind /admin/v2, /lookup/v2 and /topics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = ["API", "refusal"]
 logger = logging.getLogger(__name__)
 
 _TYPE: Final = re.compile(r"[A-Z]|function-")
-_MOST_LISTED_ERRORS: Final = 100  # listing an error takes 12 µs
+_MOST_LISTED_ERRORS: Final = 100  # Listing an error takes 12 µs
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 _REFUSED: Final = {
     "description": "The request was refused, or failed.",
@@ -124,8 +124,8 @@ def _complaint(found: Mapping[str, Any]) -> str:
     if place != "body":
         name = ".".join(str(each) for each in names)
         return f"the parameter {name} is missing" if is_missing else f"{name}: {wrong}"
-    # names[0] is the operation's argument for the body. The next name may be a class or a function, which is the body's
-    # type. Members of Pulsar's objects begin with a small letter.
+    # Skip names[0], which is the operation's argument for the body, and skip the names of types. Members of Pulsar's
+    # objects begin with a small letter.
     member = ".".join(str(each) for each in names[1:] if not _TYPE.match(str(each)))
     if not member:
         return "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {wrong}"

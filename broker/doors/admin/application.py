@@ -50,7 +50,7 @@ class AdminPages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await _body(receive)
         if body is None:
-            return  # the client has gone
+            return  # The client has gone
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         request = AdminRequest({**scope, "method": method, "query_string": b""}, BytesIO(body))
         request.broker = self._broker
@@ -66,7 +66,7 @@ class AdminPages:
             if name.lower() not in ("content-type", "content-length")
         ]
         if answer.status_code == 204:
-            # Send no type and no length, because Java's client would wait for a body.
+            # Send no content type and no length, because Java's client would wait for a body.
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return

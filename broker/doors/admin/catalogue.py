@@ -27,7 +27,7 @@ def require_name(what: str, name: str) -> None:
 
 
 def named(domain: str, tenant: str, namespace: str, topic: str) -> TopicName:
-    """Return the name of the topic in a path. Raises InvalidTopicName."""
+    """Build a topic's name from the parts of a path. Raises InvalidTopicName."""
     return TopicName.parse(f"{domain}://{tenant}/{namespace}/{topic}")
 
 
@@ -47,7 +47,7 @@ class Catalogue:
 
     async def admin_roles(self, tenant: str) -> list[str]:
         """Return the roles that administer a tenant."""
-        if not _NAME.fullmatch(tenant):  # some invalid names make PostgreSQL fail
+        if not _NAME.fullmatch(tenant):  # Some invalid names make PostgreSQL fail
             raise Refused(404, "Tenant does not exist")
         roles = await repeat_until_done(
             self._broker.pool, lambda c: namespaces.admin_roles(c, tenant), what="reading a tenant"
@@ -137,7 +137,7 @@ class Catalogue:
         return found
 
     async def subscriptions(self, name: TopicName) -> list[str]:
-        """Return the names of the durable subscriptions of a topic or of its partitions."""
+        """Return the names of the durable subscriptions of a topic and of its partitions."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.subscriptions_of(c, name.full), what="listing subscriptions"
         )

@@ -25,7 +25,7 @@ router = Router()
 class LookupData(BaseModel):
     """The URLs of the broker that serves a topic. The C++ client needs every member.
 
-    The binary URLs are set even if their ports are not open.
+    The URLs for the binary protocol are set even if their ports are not open.
     """
 
     broker_url: str = Field(serialization_alias="brokerUrl")

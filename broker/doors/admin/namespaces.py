@@ -92,7 +92,7 @@ async def clear_backlog_of(request: AdminRequest, tenant: str, namespace: str, s
 
 @operation(router, "POST", f"{NAMESPACE}/unsubscribe/{{segment:subscription}}", Action.ADMINISTER)
 async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
-    """Delete the subscriptions with this name in a namespace. If one has consumers, it stays, and the answer is 412."""
+    """Delete all subscriptions with this name in a namespace. Subscriptions with consumers stay and cause a 412."""
     found = await _subscriptions(request, tenant, namespace)
     await _act_on_each(request, "delete_subscription", [each for each in found if each[1] == subscription])
 

@@ -61,7 +61,7 @@ class Described:
     path: str
     action: str
     summary: str
-    refused: str = ""  # why the operation always refuses
+    refused: str = ""  # Why the operation always refuses
 
 
 class _Segment:
@@ -70,7 +70,7 @@ class _Segment:
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        return unquote_plus(value, errors="strict")  # Django takes a ValueError as no match
+        return unquote_plus(value, errors="strict")  # For Django, a ValueError means no match
 
     def to_url(self, value: str) -> str:
         return value
@@ -108,7 +108,7 @@ def operation(
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        # Ninja calls this function before it reads parameters. Ninja would run a plain function in a thread.
+        # Ninja calls this function before reading parameters. A function that is not async would run in a thread.
         async def check(request: AdminRequest) -> Principal:
             if action is not None:
                 request.broker.access.check(request.principal, action, _subject_of(request.path_names))

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["entry_answer"]
 
 _MOST_HEADER_CHARACTERS: Final = 65_000  # HTTP clients in Python fail above this limit
-_SIGNED: Final = 1 << 63  # Java writes this and higher unsigned numbers as negative numbers
+_SIGNED: Final = 1 << 63  # Java writes this and all higher unsigned numbers as negative numbers
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}
 
 
 def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
-    """Return an entry as an HTTP answer. A batch stays a batch.
+    """Return an entry as an HTTP answer. A batch is not split.
 
     The payload is decompressed, unless the entry is encrypted or a chunk. Raises Refused(500) if the entry is damaged
     or the payload cannot be decompressed to at most `most_bytes`. Raises Refused(422) if a value is too long for a
@@ -73,7 +73,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
 
 def _headers(metadata: MessageMetadata) -> dict[str, str]:
     found: dict[str, str] = {}
-    has: Any = metadata.HasField  # the type of HasField allows literal names only
+    has: Any = metadata.HasField  # The type of HasField allows literal names only
     for field, name in (
         ("publish_time", "publish-time"),
         ("event_time", "event-time"),

@@ -54,7 +54,7 @@ async def peek(
     cursor = found.cursor
     if position > cursor.backlog_entries:
         raise Refused(404, "Message not found")
-    # Walk only over earlier entries. A longer walk could also pass acknowledged entries after the wanted entry.
+    # Skip only the earlier entries. A longer skip could also pass acknowledged entries after the wanted entry.
     before = await with_index(found_topic.reader, lambda: cursor.position_after_entries(position - 1))
     after = found_topic.log.ledgers.next_after(before.mark_delete)
     return await _entry(request, found_topic, cursor.next_unacked(after))

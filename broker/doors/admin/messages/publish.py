@@ -60,10 +60,10 @@ class RestMessage(PulsarObject):
     payload: _Text
     key: _Text | None = None
     properties: dict[_Text, _Text] = Field(default_factory=dict)
-    eventTime: str | None = None  # ms since 1970, or ISO 8601
+    eventTime: str | None = None  # Milliseconds since 1970, or ISO 8601
     # The largest 64-bit number is not allowed, because no id could follow that number.
     sequenceId: Annotated[Number, Field(ge=0, lt=_MAX_INT64)] | None = None
-    deliverAt: _Time = 0  # ms since 1970
+    deliverAt: _Time = 0  # Milliseconds since 1970
     deliverAfterMs: _Time = 0
 
 
@@ -72,9 +72,9 @@ class RestMessages(PulsarObject):
 
     messages: Annotated[list[RestMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     producerName: _Text | None = None
-    schemaVersion: Number = -1  # negative if not given
+    schemaVersion: Number = -1  # Negative if not given
     keySchema: str | None = None
-    valueSchema: str | None = None  # a SchemaInfo in JSON, or its JSON in base64
+    valueSchema: str | None = None  # A SchemaInfo in JSON, which may be in base64
 
 
 class RestResult(BaseModel):
@@ -127,7 +127,7 @@ _turns = itertools.count()
 
 
 def _by_key(name: TopicName, count: int, messages: Sequence[RestMessage]) -> list[TopicName]:
-    """Choose the topic or partition for each message. The hash of a key is the Java client's default."""
+    """Choose the topic or partition for each message. Keys are hashed as in the Java client by default."""
     if not count:
         return [name] * len(messages)
     turn = next(_turns) % count

@@ -36,14 +36,15 @@ _BOOLEANS: Final = {"true": b"\x01", "false": b"\x00"}
 class RestSchema:
     """The schema of a request's messages."""
 
-    stored: SchemaDefinition | None = None  # the topic's schema
+    stored: SchemaDefinition | None = None  # The topic's schema
     version: bytes = b""
-    new: SchemaDefinition | None = None  # a schema in the request, which opening the producer stores
+    new: SchemaDefinition | None = None  # A schema in the request. Opening the producer stores this schema.
 
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.
 
-        Raises IncompatibleSchema if the text does not fit the schema, and Refused(422) if REST cannot write the type.
+        Raises IncompatibleSchema if the text does not fit the schema, and Refused(422) if REST cannot write
+        values of the schema's type.
         """
         schema = self.new or self.stored
         if schema is None:
@@ -96,7 +97,7 @@ async def schema_of(
 
 
 def _read(text: str) -> SchemaDefinition:
-    """Read a SchemaInfo from JSON, or from its JSON in base64."""
+    """Read a SchemaInfo from JSON, which may be in base64."""
     try:
         info: Any = json.loads(
             text if text.lstrip().startswith("{") else base64.b64decode(text, validate=True)

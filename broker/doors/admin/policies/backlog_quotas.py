@@ -1,4 +1,7 @@
-"""Convert Pulsar's backlog quotas to Vela's policies and back. Both kinds share `backlog_quota_policy`."""
+"""Convert Pulsar's backlog quotas to Vela's policies and back.
+
+Quotas by size and by age share `backlog_quota_policy`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _MAP: Final = TypeAdapter(dict[QuotaType, BacklogQuota])
 
 
 def quota_map(found: Values) -> dict[str, BacklogQuota]:
-    """Return the backlog quotas among these values, by type."""
+    """Return the backlog quotas in `found`, by type."""
     policy = found.get("backlog_quota_policy", _DEFAULT_POLICY)
     quotas: dict[str, BacklogQuota] = {}
     if found.get("backlog_quota_bytes", -1) >= 0:

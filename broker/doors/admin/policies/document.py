@@ -29,7 +29,7 @@ router = Router()
 
 @operation(router, "GET", NAMESPACE, Action.ADMINISTER)
 async def get_policies(request: AdminRequest, tenant: str, namespace: str) -> dict[str, Any]:
-    """Return the policies that are set on a namespace, and Pulsar's defaults for those that Vela does not have."""
+    """Return the policies that are set on a namespace, and Pulsar's defaults for policies that Vela lacks."""
     found = await values(request, await of_namespace(request, tenant, namespace), applied=False)
     document: dict[str, Any] = {
         "auth_policies": await auth_policies(request, tenant, namespace),
@@ -58,7 +58,7 @@ async def get_policies(request: AdminRequest, tenant: str, namespace: str) -> di
 async def create_namespace(
     request: AdminRequest, tenant: str, namespace: str, policies: Body[dict[str, Any] | None] = None
 ) -> None:
-    """Create a namespace with policies. Ignores those that Vela lacks, or that are empty, false, 0, -1 or UNDEFINED."""
+    """Create a namespace with policies. Ignores unknown policies, empty values, false, 0, -1 and UNDEFINED."""
     parse_namespace(f"{tenant}/{namespace}")
     catalogue = Catalogue(request.broker)
     await catalogue.admin_roles(tenant)
@@ -72,7 +72,7 @@ async def create_namespace(
         if (value := _given(policy, policies or {})) is not None:
             to_set.update(policy.write(value))
     to_set.update(write_map((policies or {}).get("backlog_quota_map") or {}))
-    # An invalid policy must not leave a namespace behind.
+    # Check before creating, so that an invalid policy leaves no namespace behind.
     checked(to_set, PolicyLevel.NAMESPACE)
     await request.act("create_namespace", topic=f"{tenant}/{namespace}")
     await change(request, await of_namespace(request, tenant, namespace), to_set=to_set)

@@ -70,7 +70,7 @@ async def grant_subscription_permission(
 async def revoke_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
 ) -> None:
-    """Revoke a role's permission to use a subscription. If no role has it, all consumers may use the subscription."""
+    """Revoke a role's permission to use a subscription. If no role is left, all consumers may use the subscription."""
     subject = await _namespace(request, tenant, namespace)
     await _set(request, replace(subject, subscription=subscription), [role], [])
 
@@ -79,13 +79,13 @@ async def revoke_subscription_permission(
 async def grant_namespace_permission(
     request: AdminRequest, tenant: str, namespace: str, role: str, actions: Body[_Permissions]
 ) -> None:
-    """Replace the permissions of a role in a namespace."""
+    """Replace the permissions of a role on a namespace."""
     await _set(request, await _namespace(request, tenant, namespace), [role], actions)
 
 
 @operation(router, "DELETE", f"{_OF_NAMESPACE}/{{segment:role}}", Action.ADMINISTER)
 async def revoke_namespace_permission(request: AdminRequest, tenant: str, namespace: str, role: str) -> None:
-    """Revoke the permissions of a role in a namespace."""
+    """Revoke the permissions of a role on a namespace."""
     await _set(request, await _namespace(request, tenant, namespace), [role], [])
 
 
@@ -93,7 +93,7 @@ async def revoke_namespace_permission(request: AdminRequest, tenant: str, namesp
 async def get_topic_permissions(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> _Roles:
-    """Return what each role may do with a topic, by permissions of the topic and of its namespace."""
+    """Return what each role may do with a topic, by the permissions on the topic and on its namespace."""
     subject = await _topic(request, domain, tenant, namespace, topic)
     granted = await _granted(request, f"{tenant}/{namespace}")
     of_namespace = granted.namespaces.get(subject.namespace, {})

@@ -1,4 +1,4 @@
-"""The bodies of policies, with Pulsar's names."""
+"""The request and response bodies of policies, with Pulsar's names."""
 # ruff: noqa: N815 - the names are Pulsar's
 
 from __future__ import annotations
