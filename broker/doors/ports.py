@@ -180,7 +180,7 @@ class ConsumerPort(Protocol):
         """Return whether the consumer's topic or partition still has this ledger."""
 
     def has_pending(self, position: Position) -> bool:
-        """Return whether all or part of the entry is pending at this consumer."""
+        """Return whether the entry was sent to this consumer and is not fully acked."""
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
         """Return an entry and the bitset of its unacked messages. None means all messages. Raises BrokerError."""
@@ -375,7 +375,7 @@ class AccessPort(Protocol):
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the client with these credentials, or None if only `authenticate` can check them.
 
-        Raises AuthenticationFailed. Raises NotAuthorized if the original role is wrong, or if a proxy omits it.
+        Raises AuthenticationFailed. Raises NotAuthorized if the original role is wrong, or if a proxy omits the role.
         """
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:

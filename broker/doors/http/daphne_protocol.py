@@ -59,7 +59,7 @@ class _Producer:
 
 
 class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne has no types
-    """A WebSocket connection, and the `FrameTransport` of its application."""
+    """A WebSocket connection, which its application uses as a `FrameTransport`."""
 
     application_queue: InboundQueue
     autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None unless a ping waits for its pong

@@ -75,7 +75,7 @@ class PullAnswers:
         address: str,
         certificate: ClientCertificate | None,
     ) -> PullInProgress | None:
-        """Authenticate the client, and do what `begin` does.
+        """Authenticate the client, then do the same as `begin`.
 
         Raises MustWait, and does not respond, if the credentials cannot be checked at once.
         """

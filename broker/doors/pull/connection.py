@@ -142,7 +142,7 @@ class PullConnection(LimitedConnection):
         head = _OK if status == 200 else _response_head(status, challenge)
         self._was_active = True
         self.transport.write(head % len(body) + body)
-        if self._pull is not None:  # During `_begin`, `_pull` is None, and `_read` goes on.
+        if self._pull is not None:  # During `_begin`, `_pull` is None. `_read` then handles the next request.
             self._pull = None
             if not self._is_output_full and not self._is_out_of_turn:
                 self._go_on()

@@ -38,7 +38,7 @@ _EVERY_COMMAND: Final = 1 << 62
 _LONG_COMMAND_BYTES: Final = 1024
 _BYTES_LIKE_A_COMMAND: Final = 128  # This many bytes of a command count as one more command.
 _IDS_LIKE_A_COMMAND: Final = 8  # This many ids count as one command.
-# A client closes the connection when it gets a command that it does not know.
+# Clients close the connection after an unknown command.
 _ACTIVE_CHANGE_VERSION: Final = 12  # First version with ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # First version with CLOSE_PRODUCER and CLOSE_CONSUMER
 # Only clients whose version text begins with one of these know REACHED_END_OF_TOPIC.
@@ -104,8 +104,8 @@ class ServerEngine:
         Decodes at most `most` short commands. A longer command counts as several. While `has_more` is True, call this
         method again, with or without new bytes.
 
-        Raises RemoteProtocolError after a violation and enters state FAILED. The error's `events` arrived before
-        the violation. Raises LocalProtocolError in state FAILED.
+        Raises RemoteProtocolError after a violation and enters state FAILED. The error's `events` arrived before the
+        violation. Raises LocalProtocolError in state FAILED.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
@@ -211,7 +211,7 @@ class ServerEngine:
         )
 
     def refuse_connection(self, code: ServerError, message: str) -> None:
-        """Send ERROR and enter state FAILED. The owner then writes and closes."""
+        """Send ERROR and enter state FAILED. The owner then writes and closes the connection."""
         self._enter(ConnectionState.FAILED)
         self._write(answers.error(NO_REQUEST, code, message))
 
