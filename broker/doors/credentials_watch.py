@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 60.0  # somebody may change the system clock
+_LONGEST_WAIT_S: Final = 60.0  # Read the clock at least this often, because somebody may change it.
 
 
 class CredentialsWatch:
     """Calls `on_expired` when the credentials expire, and `on_refused` when a check fails.
 
-    The client is checked after each change of permissions, revocations or passwords. Nothing happens if the broker does
-    not authenticate clients.
+    The client is checked after each change of permissions, revocations or passwords. If the broker does not
+    authenticate clients, the watch does nothing.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class CredentialsWatch:
         self._unwatch: Callable[[], None] = lambda: None
 
     def begin(self) -> None:
-        """Watch the guard's principal. Call this again when the client has sent new credentials."""
+        """Watch the guard's client. Call this again when the client has sent new credentials."""
         self.stop()
         if self._broker.access.is_on:
             self._unwatch = self._broker.access.watch(self._recheck)

@@ -33,9 +33,9 @@ _Open: TypeAlias = (
 class GuardedBroker:
     """The broker as one client may use it.
 
-    A request raises NotAuthorized if the client lacks the permission, and AuthenticationFailed without a `principal`. A
-    door that forgets to authenticate therefore serves nobody. Sends, acks and seeks are not checked separately, because
-    the producer or consumer was checked when it was opened.
+    A request raises NotAuthorized if the client lacks the permission, and AuthenticationFailed if `principal` is
+    None. Code that forgets to authenticate therefore serves nobody. Sends, acks and seeks are not checked separately,
+    because the producer or consumer was checked when it was opened.
     """
 
     __slots__ = ("_broker", "_open", "principal")
@@ -58,7 +58,7 @@ class GuardedBroker:
 
     @property
     def rates(self) -> Rates:
-        """The rates that were measured last."""
+        """The last measured rates."""
         return self._broker.rates
 
     def is_ready(self) -> tuple[bool, str]:
@@ -107,17 +107,17 @@ class GuardedBroker:
         self._open[client] = (action, subject)
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """Pass the request on to the broker."""
+        """Return the number of partitions, or 0 if the topic is not partitioned."""
         self.check_topic(Action.LOOK_UP, topic)
         return await self._broker.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Pass the request on to the broker."""
+        """Return the plain URL and the TLS URL of the topic's broker."""
         self.check_topic(Action.LOOK_UP, topic)
         return self._broker.service_urls(topic)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Pass the request on to the broker. Raises InvalidTopicName."""
+        """Return the full names of the namespace's topics. Raises InvalidTopicName."""
         if self.is_locked():
             self._check(Action.LOOK_UP, Subject.of_namespace(*parse_namespace(namespace)))
         return await self._broker.topics_of_namespace(namespace)
@@ -128,7 +128,7 @@ class GuardedBroker:
         pattern: TopicPattern,
         on_change: Callable[[frozenset[str], frozenset[str]], None],
     ) -> TopicListPort:
-        """Pass the request on to the broker. Raises InvalidTopicName."""
+        """Watch the topics that match a pattern. Raises InvalidTopicName."""
         subject = Subject.of_namespace(*parse_namespace(namespace))
         if self.is_locked():
             self._check(Action.LOOK_UP, subject)
@@ -139,7 +139,7 @@ class GuardedBroker:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> ProducerPort:
-        """Pass the request on to the broker."""
+        """Open a producer."""
         self.check_topic(Action.PRODUCE, request.topic)
         if request.initial_subscription is not None:
             self.check_topic(Action.CONSUME, request.topic, request.initial_subscription)
@@ -150,29 +150,29 @@ class GuardedBroker:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> ConsumerPort:
-        """Pass the request on to the broker."""
+        """Attach a consumer."""
         self.check_topic(Action.CONSUME, request.topic, request.subscription)
         consumer = await self._broker.subscribe(request, identity, sink)
         self._opened(consumer, Action.CONSUME, Subject.of_topic(request.topic, request.subscription))
         return consumer
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Pass the request on to the broker."""
+        """Return one version of the topic's schema, or the latest version."""
         self.check_topic(Action.LOOK_UP, topic)
         return await self._broker.get_schema(topic, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Pass the request on to the broker."""
+        """Return the version of this schema. Store the schema if it is new."""
         self.check_topic(Action.PRODUCE, topic)
         return await self._broker.get_or_create_schema(topic, schema)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Pass the request on to the broker."""
+        """Answer a pull, or park the pull until messages arrive."""
         self.check_topic(Action.CONSUME, ask.topic)
         return await self._broker.pull(ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Pass the request on to the broker."""
+        """Answer or park a pull from memory. Return None if PostgreSQL must be queried."""
         self.check_topic(Action.CONSUME, ask.topic)
         return self._broker.pull_now(ask)
 
@@ -190,13 +190,13 @@ class GuardedBroker:
         self._broker.forget_pull(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """Pass the request on to the broker."""
+        """Return the offset that the consumer group committed."""
         self.check_topic(Action.CONSUME, topic, subscription)
         return await self._broker.committed_offset(topic, queue, subscription)
 
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Pass the request on to the broker."""
+        """Store the consumer group's offset, and return the stored offset."""
         self.check_topic(Action.CONSUME, topic, subscription)
         return await self._broker.commit_offset(topic, queue, subscription, offset, peer)

@@ -31,7 +31,7 @@ _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return the client that sent a request, or ANONYMOUS if the broker asks for no credentials.
 
-    `token` counts only without an Authorization header. Raises AuthenticationFailed, and TooManyRequests if the role
+    `token` is used only without an Authorization header. Raises AuthenticationFailed, and TooManyRequests if the role
     sends too many requests. Raises NotAuthorized if X-Original-Principal is wrong, or if a proxy omits the header.
     """
     if not broker.access.is_on:
@@ -67,7 +67,7 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
 def principal_now(
     broker: CredentialsPort, authorization: bytes | None, *, certificate: ClientCertificate | None, host: str
 ) -> Principal | None:
-    """Return the client that sent a request, or None if only `principal_of` can find out.
+    """Return the client that sent a request, or None if only `principal_of` can check the credentials.
 
     Raises the errors of `principal_of`.
     """

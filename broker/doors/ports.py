@@ -69,11 +69,11 @@ class ProducerPort(Protocol):
 
     @property
     def name(self) -> str:
-        """The client's or the broker's name for the producer."""
+        """The name that the client or the broker chose."""
 
     @property
     def last_sequence_id(self) -> int:
-        """The last sequence id stored under this name before the opening, or -1."""
+        """The last sequence id stored under this name before the producer was opened, or -1."""
 
     @property
     def schema_version(self) -> bytes:
@@ -121,7 +121,7 @@ class ConsumerPort(Protocol):
 
     @property
     def name(self) -> str:
-        """The client's or the door's name for the consumer."""
+        """The name that the client or the door chose."""
 
     @property
     def topic_name(self) -> TopicName:
@@ -154,33 +154,33 @@ class ConsumerPort(Protocol):
 
         `on_durable` is called once, with an error or when the ack is stored. For readers and on non-persistent topics,
         `on_durable` is called when the ack is applied. `validation_error` says why the client discards the entries.
-        With `permits_settled`, the door itself grants permits for discarded entries.
+        With `permits_settled`, the door grants the permits for discarded entries itself.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Deliver these entries again, or everything pending at this consumer if `positions` is None.
+        """Deliver the entries at `positions` again, or everything pending at this consumer if `positions` is None.
 
-        On Exclusive and Failover, the active consumer gets everything unacked, and requests of other consumers are
-        ignored. Non-persistent topics ignore every request. A higher `epoch` replaces the consumer epoch.
+        On Exclusive and Failover, the active consumer gets everything unacked, and the broker ignores requests of other
+        consumers. Non-persistent topics ignore every request. A higher `epoch` replaces the consumer epoch.
         """
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Deliver these entries again at `due_ms` (ms since 1970), unless they are acked by then.
+        """Deliver the entries again at `due_ms` (ms since 1970), unless they have been acked.
 
         On Exclusive and Failover, everything unacked is delivered again.
         """
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Let `due_filter` choose which overdue entries to redeliver."""
+        """Let `due_filter` choose which entries to redeliver when they are due."""
 
     def redelivery_count(self, position: Position) -> int:
-        """Return an entry's redelivery count, always 0 on Exclusive and Failover."""
+        """Return an entry's redelivery count, which is always 0 on Exclusive and Failover."""
 
     def has_ledger(self, ledger_id: int) -> bool:
         """Return whether the consumer's topic or partition still has this ledger."""
 
     def has_pending(self, position: Position) -> bool:
-        """Return whether all or part of the entry is pending at this consumer."""
+        """Return whether the entry was sent to this consumer and is not fully acked."""
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
         """Return an entry and the bitset of its unacked messages. None means all messages. Raises BrokerError."""
@@ -197,8 +197,8 @@ class ConsumerPort(Protocol):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor to the entry at `position`. Raises BrokerError.
 
-        Bit i of `remaining` is set if message i is to be delivered. None delivers all messages. The broker first closes
-        the subscription's consumers, on Failover only this consumer and the active one.
+        Bit i of `remaining` is set if message i must be delivered. None delivers all messages. The broker first closes
+        the subscription's consumers. On Failover, it closes only this consumer and the active consumer.
         """
 
     async def seek_time(self, time_ms: int) -> None:
@@ -228,7 +228,7 @@ class TopicListPort(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False once the watch has ended."""
+        """Whether the watch is running."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -266,7 +266,7 @@ class PartitionsPort(Protocol):
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """Return the number of partitions, or 0 if the topic is not partitioned. Raises BrokerError.
 
-        With `create`, a missing topic is created if policies give the topic partitions.
+        With `create`, the broker creates a missing topic if the namespace's policy gives new topics partitions.
         """
 
 
@@ -333,7 +333,7 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
     """The requests of pull clients."""
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer or park a long-poll pull. Raises BrokerError."""
+        """Answer a long-poll pull, or park the pull until messages arrive. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         """Answer or park a pull from memory. Return None if PostgreSQL must be queried. Raises BrokerError."""
@@ -375,7 +375,7 @@ class AccessPort(Protocol):
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the client with these credentials, or None if only `authenticate` can check them.
 
-        Raises AuthenticationFailed. Raises NotAuthorized if the original role is wrong, or if a proxy omits it.
+        Raises AuthenticationFailed. Raises NotAuthorized if the original role is wrong, or if a proxy omits the role.
         """
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
@@ -421,7 +421,7 @@ class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
 
     @property
     def refused_requests(self) -> Counter[str]:
-        """Numbers of refused requests of binary connections, by kind."""
+        """Number of refused requests on binary connections, by kind."""
 
 
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
@@ -429,7 +429,7 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def own_requests(self) -> OwnRequests:
-        """This process's own requests for acts."""
+        """Plans and applies acts. An act is an operator's change, such as a cursor reset."""
 
     @property
     def topics(self) -> Topics:

@@ -29,7 +29,7 @@ def form_decode(text: str, what: str) -> str:
 
 
 def parse_query(query_string: str | bytes) -> Query:
-    """Parse a query string such as `a=1&b=2`. The first value of a repeated name counts.
+    """Parse a query string such as `a=1&b=2`. If a name is repeated, the first value is used.
 
     A name without `=` has the value "". Raises InvalidQuery.
     """

@@ -11,14 +11,14 @@ from typing import Final
 
 __all__ = ["ReadGate"]
 
-MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # All unanswered sends together
+MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # Total of all unanswered sends
 MAX_PENDING_SENDS: Final = 1000
 MAX_PENDING_REQUESTS: Final = 1000
 MAX_PENDING_ACKS: Final = 10_000  # Ack commands that wait for a receipt
 
 
 class ReadGate:
-    """Counts the answers that the broker owes one connection. Closes above a limit, opens at half of every limit."""
+    """Counts unanswered commands. Closes above a limit, and opens when all counts are at most half of their limits."""
 
     __slots__ = (
         "_acks",
@@ -56,7 +56,7 @@ class ReadGate:
             self._close()
 
     def sends_answered(self, sends: int, size_bytes: int) -> None:
-        """Count receipts and refusals of sends."""
+        """Count sends that were answered with a receipt or a refusal."""
         self._bytes -= size_bytes
         self._sends -= sends
         self._open_if_possible()
@@ -92,7 +92,7 @@ class ReadGate:
             self._open_if_possible()
 
     def throttled(self, is_throttled: bool) -> None:
-        """Close the gate for a throttle, such as a used-up rate.
+        """Close the gate while a throttle applies, such as an exceeded rate limit.
 
         Several throttles may apply at once, so each call with True needs a later call with False.
         """

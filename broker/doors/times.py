@@ -21,7 +21,7 @@ _CYCLE_S = 146_097 * 86_400  # The Gregorian calendar repeats after 400 years.
 def format_time(time_ms: int) -> str:
     """Write milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros.
 
-    A producer may send any 64-bit number, so `datetime` cannot hold every time. Years before 0 or after 9999 get a
+    A producer may send any 64-bit number, so `datetime` cannot represent every time. Years before 0 or after 9999 get a
     sign.
     """
     second, millisecond = divmod(time_ms, 1000)
@@ -41,7 +41,7 @@ def _second_text(second: int) -> str:
 
 
 def parse_time(text: str) -> int:
-    """Read an ISO-8601 instant with an offset as milliseconds since 1970. Cut off smaller digits.
+    """Read an ISO-8601 instant with an offset as milliseconds since 1970. Drop digits after the milliseconds.
 
     Raises ValueError for any other text, and for times before 1970.
     """

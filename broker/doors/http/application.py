@@ -1,6 +1,6 @@
 """The ASGI application of the broker's process.
 
-Messages do not pass through Django's handler or middleware.
+Requests do not pass through Django's handler or middleware.
 """
 
 from __future__ import annotations

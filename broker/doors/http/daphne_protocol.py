@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024
-# The protocol looks at the clock after this many whole frames, or after this many steps of Autobahn's parser.
-# A frame or a step takes a few µs.
+# After this many whole frames, or this many steps of Autobahn's parser, the protocol checks whether another
+# connection should have a turn. A frame or a step takes a few µs.
 FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
-MAX_UNPARSED_BYTES: Final = 16 * 1024  # Above this, a connection stops reading until its turn comes.
+MAX_UNPARSED_BYTES: Final = 16 * 1024  # Above this, a connection that waits for its turn stops reading.
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
 COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # 1,000 acks take less than a tenth of this.
@@ -59,13 +59,13 @@ class _Producer:
 
 
 class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne has no types
-    """A WebSocket connection, and the `FrameTransport` of its application."""
+    """A WebSocket connection, which its application uses as a `FrameTransport`."""
 
     application_queue: InboundQueue
-    autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None if no ping waits for its pong
+    autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None unless a ping waits for its pong
     autoPingPending: bytes | None  # noqa: N815
     data: bytes  # Unparsed bytes
-    message_data: bytearray | None  # The arrived part of a message, None between messages
+    message_data: bytearray | None  # Received part of a message, or None between messages
 
     def __init__(self) -> None:
         super().__init__()
@@ -264,9 +264,10 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._continue()
 
     def check_timeouts(self) -> None:
-        """Do Daphne's checks, except while reading is paused or a ping has no answer.
+        """Run Daphne's timeout checks, except while reading is paused or a ping has no answer.
 
-        A second ping would make Autobahn forget the first ping's timer. That timer would drop the peer despite a pong.
+        A second ping would make Autobahn forget the first ping's timer. The first timer would drop the peer despite a
+        pong.
         """
         if self._is_heard() and self.autoPingTimeoutCall is None:
             super().check_timeouts()
@@ -292,12 +293,12 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """The client's checked certificate, if the certificate has exactly one common name."""
+        """The client's verified certificate, if the certificate has exactly one common name."""
         certificate: ClientCertificate | None = self.transport.certificate
         return certificate
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """Send each payload as a frame, and all frames with one write."""
+        """Send each payload as one frame. All frames are sent with one write."""
         if self.state != self.STATE_OPEN:
             return
         opcode = 0x82 if binary else 0x81
@@ -314,7 +315,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._unsent_bytes += sum(map(len, buffers))
         self.transport.writeSequence(buffers)
         if not self._is_output_paused:
-            self._unsent_bytes = 0  # Twisted has not paused, so less than 64 KiB is unsent.
+            self._unsent_bytes = 0  # Twisted has not paused the output, so less than 64 KiB is unsent.
         elif self._unsent_bytes >= HIGH_WATER_BYTES:
             self._drained.clear()
 
@@ -391,7 +392,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)
 
     def finish(self) -> None:
-        """Close because the broker stops. Drop all messages that still arrive."""
+        """Close the connection because the broker stops. Drop all messages that still arrive."""
         self._is_finishing = True
         self._is_reading_paused = False
         self.transport.resumeProducing()

@@ -29,7 +29,7 @@ PING_TIMEOUT_S: Final = 60
 
 
 class DaphneServer(LimitedServer):
-    """Serves an ASGI application, and answers long-poll pulls itself. The caller runs the reactor."""
+    """Serves an ASGI application, but answers long-poll pulls itself. The caller runs Twisted's reactor."""
 
     def __init__(
         self,

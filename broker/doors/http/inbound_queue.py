@@ -1,4 +1,4 @@
-"""The bounded queue between the server and the application of one WebSocket."""
+"""The queue between the server and the application of one WebSocket."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InboundQueue:
         self._waiter: asyncio.Future[None] | None = None
 
     def put_nowait(self, event: Mapping[str, Any], size_bytes: int = 0) -> None:
-        """Add an event, even to a full queue."""
+        """Add an event, even above the limits."""
         self._events.append((event, size_bytes))
         self._bytes += size_bytes
         if not self._is_paused and (len(self._events) >= MAX_EVENTS or self._bytes >= MAX_BYTES):

@@ -1,6 +1,6 @@
 """Fast reading of WebSocket frames that hold a whole masked message of less than 64 KiB.
 
-Autobahn takes 5 µs for such a frame, and twice copies all bytes that arrived after the frame.
+Autobahn takes 5 µs for such a frame, and copies all bytes after the frame twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answer `GET /pull/v1/…`. A pull needs a task only if it needs a database query."""
+"""Answer `GET /pull/v1/…`. A pull that finds no messages may be parked until messages arrive."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CODES: Final = {
 
 
 class MustWait(Exception):
-    """A task must answer the pull, because the credentials cannot be checked at once."""
+    """An asyncio task must answer the pull, because the credentials cannot be checked at once."""
 
 
 Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status and JSON body
@@ -75,9 +75,9 @@ class PullAnswers:
         address: str,
         certificate: ClientCertificate | None,
     ) -> PullInProgress | None:
-        """Authenticate the client, and do what `begin` does.
+        """Authenticate the client, then do the same as `begin`.
 
-        Raises MustWait before any answer if the credentials cannot be checked at once.
+        Raises MustWait, and does not respond, if the credentials cannot be checked at once.
         """
         try:
             host = address.rpartition(":")[0]
@@ -141,7 +141,7 @@ class PullAnswers:
 
 
 class PullInProgress:
-    """A pull that is parked or waits for the database."""
+    """A pull that waits for messages or for the database."""
 
     __slots__ = ("_address", "_answers", "_broker", "_parked", "_respond", "_task", "_topic")
 
@@ -236,7 +236,7 @@ def _read(path: str, query: str) -> PullAsk:
     )
 
 
-# Pulls with the same path and query share a filter object, and therefore an answer.
+# Pulls with the same path and query share a filter object, and can therefore share an answer.
 _remembered = functools.lru_cache(_REMEMBERED)(_read)
 
 

@@ -1,8 +1,8 @@
 """The HTTP connection that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
 
 With Twisted's request, Daphne's request and an ASGI task, a pull would cost four times as much
-(docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests, which arrive as one whole head
-without a body. Daphne answers all other requests.
+(docs/decisions/0015-pulls-below-asgi.md). This connection answers only requests that have no body and whose whole head
+has arrived. Daphne answers all other requests.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class PullConnection(LimitedConnection):
         head = _OK if status == 200 else _response_head(status, challenge)
         self._was_active = True
         self.transport.write(head % len(body) + body)
-        if self._pull is not None:  # `_pull` is None while `_begin` runs. `_read` continues afterwards.
+        if self._pull is not None:  # During `_begin`, `_pull` is None. `_read` then handles the next request.
             self._pull = None
             if not self._is_output_full and not self._is_out_of_turn:
                 self._go_on()

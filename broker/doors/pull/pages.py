@@ -1,4 +1,4 @@
-"""Pulls, offsets and queue counts over ASGI, for requests that `PullConnection` passes on."""
+"""Pulls, offsets and queue counts over ASGI, for requests that `PullConnection` passes on. A queue is a partition."""
 
 from __future__ import annotations
 

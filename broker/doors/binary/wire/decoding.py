@@ -1,7 +1,7 @@
 """Decode a client's commands into events.
 
 An ACK may have hundreds of thousands of ids, which take half a second to decode. A command with many ids is therefore
-decoded in slices. Each slice is a separate event, and other connections get turns in between.
+decoded in slices. Each slice is a separate event, and the broker serves other connections between two slices.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = [
 SLICE_IDS: Final = 128
 
 _SIGN: Final = 1 << 63
-# Reading a number from the generated classes takes 0.2 to 0.4 µs.
+# Read these numbers only once, because each access to a generated class takes 0.2 to 0.4 µs.
 _SEND: Final = pb.BaseCommand.SEND
 _ACK: Final = pb.BaseCommand.ACK
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
-# The pattern matches a SEND with a small producer id, a sequence id, and perhaps a small number of messages.
+# The pattern matches a SEND with a producer id below 128, a sequence id, and optionally a message count below 128.
 _PLAIN_SEND: Final = re.compile(
     rb"\x08\x06\x32[\x00-\x7f]\x08[\x00-\x7f]\x10([\x80-\xff]{0,8}[\x00-\x7f])(?:\x18([\x00-\x7f]))?"
 )
@@ -71,7 +71,7 @@ def decode_plain_send(frame: Frame) -> events.Send | None:
 
 
 def decode_event(command: pb.BaseCommand, frame: Frame) -> events.Event:
-    """Decode a command. Raises MalformedCommand, or UnexpectedCommand for a broker's command."""
+    """Decode a command. Raises MalformedCommand, or UnexpectedCommand for a command that only brokers send."""
     kind = command.type
     if kind == _SEND:
         return _send(command, frame)
@@ -108,7 +108,7 @@ def decode_slices(command: pb.BaseCommand, frame: Frame) -> Iterator[events.Even
     many: Sequence[pb.MessageIdData]
     if command.type == _ACK:
         body = command.ack
-        # A cumulative ack with several ids is a mistake. Slices would hide the mistake.
+        # A cumulative ack with several ids is invalid, and slices would hide the mistake.
         many = body.message_id if body.ack_type != _CUMULATIVE else ()
     else:
         many = command.redeliverUnacknowledgedMessages.message_ids
@@ -128,7 +128,7 @@ def _ack(command: pb.BaseCommand) -> events.Ack:
     complete(body, command)
     ids: Sequence[pb.MessageIdData] = body.message_id
     if body.ack_type == _CUMULATIVE:
-        ids = ids[:2]  # a second id is already a mistake
+        ids = ids[:2]  # A second id already makes the ack invalid.
     return _ack_of(body, ids, is_last=True)
 
 

@@ -1,6 +1,6 @@
 """The broker's end of Pulsar's binary protocol, without I/O.
 
-The engine turns received bytes into events, and answers into bytes. Received bytes may be cut anywhere.
+The engine turns received bytes into events, and answers into bytes. The bytes may arrive in pieces of any length.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["ServerEngine"]
 
 _EVERY_COMMAND: Final = 1 << 62
 _LONG_COMMAND_BYTES: Final = 1024
-_BYTES_LIKE_A_COMMAND: Final = 128  # command bytes that count as one more command
-_IDS_LIKE_A_COMMAND: Final = 8  # ids of a slice that count as one command
-_ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
-_CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
-# Clients whose version text begins like this know REACHED_END_OF_TOPIC. All other clients close the connection on the
-# command.
+_BYTES_LIKE_A_COMMAND: Final = 128  # This many bytes of a command count as one more command.
+_IDS_LIKE_A_COMMAND: Final = 8  # This many ids count as one command.
+# Clients close the connection after an unknown command.
+_ACTIVE_CHANGE_VERSION: Final = 12  # First version with ACTIVE_CONSUMER_CHANGE
+_CLOSE_VERSION: Final = 5  # First version with CLOSE_PRODUCER and CLOSE_CONSUMER
+# Only clients whose version text begins with one of these know REACHED_END_OF_TOPIC.
 _END_OF_TOPIC_CLIENTS: Final = (
     "Pulsar-Java",
     "Vela-",
@@ -62,8 +62,8 @@ class ServerEngine:
     """The protocol state of one connection.
 
     The owner passes received bytes to `receive`, handles the events in order, and writes the bytes of `data_to_send`.
-    After a RemoteProtocolError, the owner handles the error's `events`, writes, and closes. Before `send_connected`, a
-    client may send only CONNECT and AUTH_RESPONSE.
+    After a RemoteProtocolError, the owner handles the error's `events`, writes, and closes the connection. Before
+    `send_connected`, a client may send only CONNECT and AUTH_RESPONSE.
     """
 
     def __init__(self, *, server_version: str, max_message_bytes: int) -> None:
@@ -73,8 +73,8 @@ class ServerEngine:
         self._longest_answer_bytes = max_message_bytes + FRAME_PADDING_BYTES
         self._decoder = FrameDecoder(max_message_bytes + FRAME_PADDING_BYTES)
         self._frames: deque[Frame] = deque()
-        self._slices: Iterator[Event] | None = None  # the rest of a long command
-        self._failure: RemoteProtocolError | None = None  # raised after the earlier commands are decoded
+        self._slices: Iterator[Event] | None = None  # Rest of a long command
+        self._failure: RemoteProtocolError | None = None  # Raised after the earlier commands are decoded
         self._state = ConnectionState.START
         self._accepts = _ACCEPTS[ConnectionState.START]
         self._out: list[bytes] = []
@@ -104,7 +104,7 @@ class ServerEngine:
         Decodes at most `most` short commands. A longer command counts as several. While `has_more` is True, call this
         method again, with or without new bytes.
 
-        Raises RemoteProtocolError after a violation and enters state FAILED. The error's `events` precede the
+        Raises RemoteProtocolError after a violation and enters state FAILED. The error's `events` arrived before the
         violation. Raises LocalProtocolError in state FAILED.
         """
         if self._state is ConnectionState.FAILED:
@@ -211,7 +211,7 @@ class ServerEngine:
         )
 
     def refuse_connection(self, code: ServerError, message: str) -> None:
-        """Send ERROR and enter state FAILED. The owner then writes and closes."""
+        """Send ERROR and enter state FAILED. The owner then writes and closes the connection."""
         self._enter(ConnectionState.FAILED)
         self._write(answers.error(NO_REQUEST, code, message))
 
@@ -243,7 +243,7 @@ class ServerEngine:
         self._write(answers.error(request_id, code, message))
 
     def send_unsupported(self, event: Unsupported, message: str) -> None:
-        """Refuse a command, unless the client waits for no answer."""
+        """Refuse a command that Vela does not serve, if the client waits for an answer."""
         if event.request_id is None:
             return
         self._write(answers.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
@@ -259,7 +259,7 @@ class ServerEngine:
     def send_schema_refused(
         self, request_id: int, code: ServerError, message: str, *, creating: bool
     ) -> None:
-        """Refuse GET_OR_CREATE_SCHEMA if `creating`, or else GET_SCHEMA."""
+        """Refuse GET_OR_CREATE_SCHEMA if `creating` is True, otherwise GET_SCHEMA."""
         self._write(answers.schema_refused(request_id, code, message, creating=creating))
 
     def send_partition_metadata(self, request_id: int, partitions: int) -> None:
@@ -297,8 +297,8 @@ class ServerEngine:
     ) -> None:
         """Send GET_TOPICS_OF_NAMESPACE_RESPONSE.
 
-        `is_filtered` says that the client's pattern was applied. Raises AnswerTooLarge, and sends nothing, if the list
-        does not fit into a frame.
+        `is_filtered` says whether the client's pattern was applied. Raises AnswerTooLarge, and sends nothing, if the
+        list does not fit into a frame.
         """
         self._write_list(
             answers.topics_of_namespace(request_id, topics, is_filtered=is_filtered, known_hash=known_hash),
@@ -335,7 +335,7 @@ class ServerEngine:
             return
         added_first, removed_first = _half(added), _half(removed)
         added_later, removed_later = added - added_first, removed - removed_first
-        # The first update's hash must match the client's list, because the second update may be lost.
+        # The first update's hash must match the client's list at that time, because the second update may be lost.
         between = (names - added_later) | removed_later
         self.send_watch_update(watcher_id, added=added_first, removed=removed_first, names=between)
         self.send_watch_update(watcher_id, added=added_later, removed=removed_later, names=names)
@@ -369,7 +369,7 @@ class ServerEngine:
         self._out_bytes += sum(map(len, frames))
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
-        """Send SEND_ERROR. The C++ client closes the connection on any code but CHECKSUM_ERROR."""
+        """Send SEND_ERROR. The C++ client closes the connection for any code except CHECKSUM_ERROR."""
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:

@@ -1,7 +1,7 @@
 """The events that `ServerEngine.receive` returns.
 
-Entry ids and sequence ids are signed, and the wire carries them as unsigned numbers. Frequent events are named tuples,
-because creating a frozen dataclass takes three times as long.
+Entry ids and sequence ids are signed here, but unsigned on the wire. Frequent events are named tuples, because creating
+a frozen dataclass takes three times as long.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Send(NamedTuple):
     """The SEND command, which stores one entry."""
 
     producer_id: int
-    sequence_id: int  # the receipt must repeat this id
+    sequence_id: int  # The receipt must repeat this id.
     highest_sequence_id: int | None
-    messages: int  # the entry's metadata overrides this count
+    messages: int  # The entry's metadata overrides this count.
     is_chunk: bool
     in_transaction: bool
-    entry_block: bytes  # everything after the command, with or without a checksum
+    entry_block: bytes  # Everything after the command, with or without a checksum
 
 
 class AckId(NamedTuple):
@@ -61,7 +61,7 @@ class AckId(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    # Bit i is set if message i stays unacked. None or 0 acks the whole entry.
+    # Bit i is set if message i of the batch stays unacked. None or 0 acks the whole entry.
     ack_set: int | None
 
 
@@ -71,8 +71,8 @@ class Ack(NamedTuple):
     consumer_id: int
     cumulative: bool
     ids: Sequence[AckId]
-    validation_error: ValidationError | None  # why the client discarded the messages
-    request_id: int | None  # set in the last event of an ACK if the client wants an answer
+    validation_error: ValidationError | None  # Why the client discarded the messages
+    request_id: int | None  # Set in the last event of an ACK if the client wants an answer
     in_transaction: bool
 
 
@@ -80,17 +80,17 @@ class Flow(NamedTuple):
     """The FLOW command, which grants permits."""
 
     consumer_id: int
-    permits: int  # messages, not entries
+    permits: int  # Counted in messages, not entries
 
 
 class Redeliver(NamedTuple):
     """The REDELIVER_UNACKNOWLEDGED_MESSAGES command."""
 
     consumer_id: int
-    # Ledger and entry ids. An empty sequence means everything pending at the consumer.
+    # Ledger and entry ids. An empty sequence asks for everything that is pending at the consumer.
     positions: Sequence[tuple[int, int]]
-    epoch: int | None  # consumer epoch of Java's client
-    is_rest: bool = False  # an earlier event has the first positions of this command
+    epoch: int | None  # Consumer epoch of Java's client
+    is_rest: bool = False  # An earlier event has the first positions of this command.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +101,11 @@ class Connect:
     protocol_version: int
     auth_method: str | None
     auth_data: bytes | None
-    proxy_to_broker_url: str | None  # only a proxy uses this address
+    proxy_to_broker_url: str | None  # Only a proxy uses this address.
     supports_auth_refresh: bool
-    original_role: str = ""  # role of the client behind a proxy
+    original_role: str = ""  # Role of the client behind a proxy
     original_method: str | None = None
-    original_data: bytes = b""  # credentials of the client behind a proxy
+    original_data: bytes = b""  # Credentials of the client behind a proxy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class PartitionMetadata:
 
     topic: str
     request_id: int
-    create: bool  # the broker may create the topic
+    create: bool  # The broker may create the topic.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +152,8 @@ class GetTopicsOfNamespace:
     request_id: int
     namespace: str  # "tenant/namespace"
     mode: TopicsMode
-    pattern: str | None  # clients filter in any case
-    topics_hash: str | None  # hash of the client's list
+    pattern: str | None  # If the broker does not support the pattern, the client filters.
+    topics_hash: str | None  # Hash of the list that the client has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class OpenProducer:
     encrypted: bool
     properties: Mapping[str, str]
     schema: Schema | None
-    epoch: int  # rises with each reconnect of the producer
+    epoch: int  # Rises with each reconnect of the producer
     access_mode: AccessMode
     topic_epoch: int | None
     initial_subscription: str | None
@@ -197,9 +197,9 @@ class Subscribe:
     durable: bool
     # First entry to send to a non-durable subscription. None means LATEST.
     start: MessageId | None
-    start_ack_set: int | None  # None for all messages of `start`
+    start_ack_set: int | None  # Bitset of the messages of `start` to deliver. None delivers all.
     initial_position: InitialPosition
-    rollback_s: int  # a new subscription starts this many seconds back
+    rollback_s: int  # A new subscription starts this many seconds in the past.
     create_topic: bool
     read_compacted: bool
     replicate_state: bool
@@ -207,9 +207,9 @@ class Subscribe:
     subscription_properties: Mapping[str, str]
     schema: Schema | None
     key_shared_sticky: bool
-    key_shared_ranges: Sequence[tuple[int, int]]  # first and last hash slot of each range
+    key_shared_ranges: Sequence[tuple[int, int]]  # First and last hash slot of each range
     key_shared_out_of_order: bool
-    epoch: int | None  # consumer epoch of Java's client
+    epoch: int | None  # Consumer epoch of Java's client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +218,7 @@ class Unsubscribe:
 
     consumer_id: int
     request_id: int
-    force: bool  # delete the subscription even if other consumers are attached
+    force: bool  # Delete the subscription even if other consumers are attached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +228,7 @@ class Seek:
     consumer_id: int
     request_id: int
     message_id: MessageId | None
-    # Bit i is set if message i of the entry is to be delivered. None delivers all messages.
+    # Bit i is set if message i of the batch must be delivered. None delivers all messages.
     ack_set: int | None
     publish_time_ms: int | None
 
@@ -263,7 +263,7 @@ class GetSchema:
 
     topic: str
     request_id: int
-    version: bytes | None  # eight bytes, or None for the latest version
+    version: bytes | None  # Eight bytes, or None for the latest version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +283,7 @@ class WatchTopicList:
     watcher_id: int
     namespace: str  # "tenant/namespace"
     pattern: str
-    topics_hash: str | None  # hash of the client's list
+    topics_hash: str | None  # Hash of the list that the client has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

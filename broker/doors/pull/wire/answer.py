@@ -21,8 +21,8 @@ class AnsweredMessage(NamedTuple):
     message_id: str  # ledger:entry[:partition[:batch_index]]
     key: str | None
     properties: dict[str, str]
-    publish_time_ms: int  # Time of the producer's clock
-    event_time_ms: int  # 0 = none
+    publish_time_ms: int  # By the producer's clock
+    event_time_ms: int  # 0 if the message has none
     payload: bytes
 
 
@@ -38,7 +38,7 @@ def encode_answer(
     messages: Sequence[AnsweredMessage] = (),
     unreadable_messages: int = 0,
 ) -> bytes:
-    """Return the answer as JSON. `unreadable_messages` counts skipped messages."""
+    """Return the answer as JSON. `unreadable_messages` is the number of skipped messages."""
     return _encode(
         {
             "code": code.name,

@@ -25,11 +25,11 @@ class PullRequest:
     """The parameters of a pull."""
 
     topic: str  # persistent://tenant/namespace/topic
-    queue: int  # The partition, or 0 if the topic has none
-    offset: int  # Number of the first wanted message, counted since the topic began
+    queue: int  # The partition, or 0 if the topic has no partitions
+    offset: int  # Number of the first wanted message, counted from the start of the queue
     max_messages: int
-    tags: Tags  # None = all
-    property_filter: PropertyFilter | None  # None = all
+    tags: Tags  # None accepts all messages.
+    property_filter: PropertyFilter | None  # None accepts all messages.
     may_suspend: bool
     suspend_timeout_ms: int  # The broker's settings may overrule this value.
 
@@ -41,7 +41,7 @@ class OffsetRequest:
     topic: str
     queue: int
     subscription: str
-    offset: int | None  # None = only read the offset
+    offset: int | None  # The offset to commit, or None to read
 
 
 def parse_pull_topic(raw_path: str, prefix: str) -> str:
