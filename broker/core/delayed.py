@@ -17,7 +17,7 @@ from broker.core.position import Position
 
 __all__ = ["DelayedEntries", "DueEntry", "next_ready"]
 
-WINDOW_ENTRIES: Final = 8192  # Due times that one refill reads. Each due time takes 56 bytes
+WINDOW_ENTRIES: Final = 8192  # Due times that one refill reads; each takes 56 bytes
 
 _DUE_SHIFT: Final = 112
 _LEDGER_SHIFT: Final = 48
@@ -36,8 +36,8 @@ class DueEntry(NamedTuple):
 class DelayedEntries:
     """The delayed entries of one topic.
 
-    The near window has the rows up to and including `horizon`, or all rows if `horizon` is None. A
-    refill reads rows beyond `horizon`.
+    `waiting` has the positions of all entries that are not yet released. The near window has the rows up to and
+    including `horizon`, or all rows if `horizon` is None. A refill reads rows beyond `horizon`.
     """
 
     __slots__ = ("_is_refilling", "_late", "_near", "_unstored", "_window", "horizon", "waiting")
@@ -67,13 +67,13 @@ class DelayedEntries:
     def load(self, ledger_id: int, entry_ids: Iterable[int]) -> None:
         """Mark entries that have a row in the table as waiting. Call this method first.
 
-        Then set `horizon` to a `DueEntry` that sorts before all rows. Refills add the due times.
+        Then set `horizon` to a `DueEntry` that sorts before all rows, so that refills add the due times.
         """
         for entry_id in entry_ids:
             self.waiting.add(Position(ledger_id, entry_id))
 
     def add(self, entry: DueEntry, *, stored: bool = True) -> None:
-        """Add a delayed entry. `stored` means that it has a row in the table."""
+        """Add a delayed entry. `stored` means that the entry has a row in the table."""
         self.waiting.add(Position(entry.ledger_id, entry.entry_id))
         key = _packed(entry)
         if not stored:
@@ -95,7 +95,7 @@ class DelayedEntries:
         return self.horizon
 
     def refill(self, entries: Sequence[DueEntry], *, is_all: bool) -> None:
-        """Add rows in ascending order. `is_all` means that no more rows follow."""
+        """End a refill and add its rows, which must ascend. `is_all` means that no more rows follow."""
         self._is_refilling = False
         if not is_all and entries:
             self.horizon = entries[-1]
@@ -131,17 +131,17 @@ class DelayedEntries:
         return None if nearest is None else nearest >> _DUE_SHIFT
 
     def released_through_ms(self, limit_ms: int) -> int:
-        """Return a time, at most `limit_ms`, by which no waiting entry with a row is due."""
+        """Return a time up to which no waiting entry with a row is due. The time is at most `limit_ms`."""
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)
 
     def forget_before(self, position: Position) -> int:
-        """Forget the entries below `position`. Return how many were waiting."""
+        """Forget the entries below `position`. Return how many of them were waiting."""
         return self.waiting.discard_before(position)
 
     def _shrink(self) -> None:
-        """Drop the latest due times if memory has too many. They stay in the table."""
+        """Drop the latest due times from memory if there are too many. The table still has them."""
         if len(self._near) <= 2 * self._window or self._is_refilling:
             return
         self._near.sort()
@@ -151,7 +151,7 @@ class DelayedEntries:
 
 
 def next_ready(cursor: Cursor, waiting: PositionSet, position: Position) -> Position:
-    """Return the first entry at or after `position` that is neither acked nor waiting, or the end of the log.
+    """Return the first entry at or after `position` that is neither wholly acked nor waiting, or the log's end.
 
     Passing two million entries takes 3 ms, because the search compares whole blocks.
     """

@@ -9,7 +9,7 @@ __all__ = ["DueTimes"]
 
 K = TypeVar("K")
 
-_SPARE_ITEMS: Final = 64  # outdated items that even a small heap may contain
+_SPARE_ITEMS: Final = 64  # Outdated items that even a small heap may contain
 
 
 class DueTimes(Generic[K]):
@@ -21,9 +21,9 @@ class DueTimes(Generic[K]):
     __slots__ = ("_heap", "_keys", "_last_number", "_places")
 
     def __init__(self) -> None:
-        self._places: dict[K, tuple[int, int]] = {}  # key → due time, number
-        self._keys: dict[int, K] = {}  # number → key
-        self._heap: list[tuple[int, int]] = []  # due time, number
+        self._places: dict[K, tuple[int, int]] = {}  # Due time and number, by key
+        self._keys: dict[int, K] = {}  # Key, by number
+        self._heap: list[tuple[int, int]] = []  # Due time and number
         self._last_number = 0
 
     def __len__(self) -> int:

@@ -1,5 +1,6 @@
 """The cursor of one subscription: mark-delete, the acks beyond mark-delete, and exact totals.
 
+Acks beyond mark-delete are kept in chunks of 32,768 entries. The members of an entry are the messages of its batch.
 This file has over 400 lines, because it holds one state and every method that changes the state.
 """
 
@@ -31,7 +32,7 @@ _ONE = AckResult(1, True)
 class Cursor:
     """A cursor with one writer. Every ack is safe to repeat.
 
-    Methods that need a count raise IndexMissing if the count is not in memory. The cursor then stays unchanged.
+    Methods raise IndexMissing if they need message counts that are not in memory. The cursor then stays unchanged.
     """
 
     def __init__(self, ledgers: LedgerMap, index: MessageIndex, state: CursorState) -> None:
@@ -40,7 +41,7 @@ class Cursor:
         self._overlay: OverlayRecorder | None = None
         self._acked: AckChunks
         self._mark_delete: Position
-        self._highest_acked: Position  # Has no meaning at or below mark-delete
+        self._highest_acked: Position  # Meaningless while at or below mark-delete
         self._messages: int
         self._entries: int
         self._bytes: int
@@ -76,7 +77,7 @@ class Cursor:
 
     @property
     def has_holes(self) -> bool:
-        """Whether entries beyond mark-delete are wholly acked."""
+        """Whether any entry beyond mark-delete is wholly acked."""
         return self._highest_acked > self._mark_delete
 
     @property
@@ -114,11 +115,14 @@ class Cursor:
         return self._ledgers.next_after(self._mark_delete)
 
     def acked_block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the acked entries of one `PositionSet` block as bits. Bits at or below mark-delete have no meaning."""
+        """Return the acked entries of one block of 1,024 entries as bits.
+
+        Bits at or below mark-delete have no meaning.
+        """
         return self._acked.block(ledger_id, entry_id)
 
     def next_unacked(self, position: Position) -> Position:
-        """Return the first stored, not wholly acked entry at or after `position`, or the end of the log."""
+        """Return the first stored entry at or after `position` that is not wholly acked, or the end of the log."""
         if position <= self._mark_delete:
             return self.read_from()
         at = self._ledgers.next_valid(position)
@@ -193,7 +197,8 @@ class Cursor:
     def ack_through(self, position: Position, remaining: int | None = None) -> AckResult:
         """Ack everything up to `position`.
 
-        `remaining` has the last entry's members that stay unacked. Raises InvalidAck if the entry was never stored.
+        `remaining` has the members of the entry at `position` that stay unacked. Raises InvalidAck if the entry was
+        never stored.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -219,7 +224,7 @@ class Cursor:
     def move_mark_delete(self, position: Position, remaining: int | None = None) -> AckResult:
         """Move mark-delete forward to `position`, but not beyond the last entry of the log.
 
-        `remaining` has members that stay unacked in the entry after `position`.
+        With `remaining`, also ack the entry after `position`, except for the members in `remaining`.
         """
         target = self._ledgers.floor(position)
         inside = self._ledgers.next_after(target)
@@ -238,8 +243,8 @@ class Cursor:
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
         """Make `position` the next entry to read, and forget all acks at or after `position`.
 
-        `remaining` has the entry's members that stay unacked. If `position` is not stored, the next stored entry or the
-        end of the log is used without `remaining`.
+        `remaining` has the entry's members that stay unacked. If `position` is not stored, the cursor moves to the next
+        stored entry or the end of the log, and ignores `remaining`.
         """
         target = self._ledgers.next_valid(position)
         mark_delete = self._ledgers.previous_of(target)
@@ -311,7 +316,7 @@ class Cursor:
         return count_state(self._ledgers, self._index, self._acked, self._mark_delete)
 
     def acked_only_here(self, other: Cursor) -> Totals:
-        """Count what this cursor has acked and `other` has not."""
+        """Count what this cursor has acked but `other` has not."""
         mine = AckedSet(self._mark_delete, self._acked, self.totals)
         theirs = AckedSet(other._mark_delete, other._acked, other.totals)
         count = acked_only_in if other._acked else acked_only_in_simple
@@ -340,13 +345,13 @@ class Cursor:
         return (inside, left) if left is not None else None
 
     def overlay_since(self, before: CursorState) -> AckOverlay:
-        """Return the data that an undo needs besides `before`. Must be called right after the operator's act."""
+        """Return the data that an undo needs besides `before`. Call this right after the operator's act."""
         return AckOverlay(
             mark_delete=self._mark_delete, passed=passed_by_act(before, self._mark_delete, self._acked)
         )
 
     def start_undo_overlay(self, overlay: AckOverlay) -> None:
-        """Start to record acks of entries that an operator's act passed."""
+        """Start to record client acks of entries that an operator's act passed."""
         self._overlay = OverlayRecorder(overlay)
 
     def undo_overlay(self) -> AckOverlay | None:
@@ -414,7 +419,7 @@ class Cursor:
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
         self._version = state.version
-        # Ledgers and bitmaps give the number of entries.
+        # Count the entries from ledgers and bitmaps. `state.acked_entries` is not needed.
         self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
             state.mark_delete
         )
@@ -439,7 +444,7 @@ class Cursor:
         return messages
 
     def _ack_unstored(self, position: Position) -> AckResult:
-        """Ignore an ack of a trimmed entry."""
+        """Ignore an ack of a trimmed entry. Raise InvalidAck if the entry was never stored."""
         ledger = self._ledgers.get(position.ledger_id)
         is_emptied = ledger is not None and ledger.sealed and not ledger.entries
         if is_emptied or position < self._ledgers.first_position():
@@ -458,7 +463,7 @@ class Cursor:
             if position > self._highest_acked:
                 self._highest_acked = position
             return
-        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in its chunk
+        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in the same chunk
             self._mark_delete = position
             return
         if self._acked.sets:

@@ -20,13 +20,13 @@ def block_key(ledger_id: int, entry_id: int) -> int:
 
 
 def first_clear(bits: int, start: int) -> int:
-    """Return the first slot at or after `start` whose bit is 0. A full block gives BLOCK_ENTRIES or more."""
+    """Return the index of the first 0 bit at or after `start`. A full block gives BLOCK_ENTRIES or more."""
     rest = bits >> start
     return start + (~rest & (rest + 1)).bit_length() - 1
 
 
 class PositionSet:
-    """A set of positions. One int has the bits of a block of 1,024 entries."""
+    """A set of positions. Each int has the bits of one block of 1,024 entries."""
 
     __slots__ = ("_blocks", "_count")
 

@@ -1,4 +1,7 @@
-"""Values that a cursor returns, stores and restores."""
+"""Values that a cursor returns, stores and restores.
+
+The members of an entry are the messages of its batch. An int has one bit for each member.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from broker.core.position import EARLIEST, LATEST, Position
 class AckResult(NamedTuple):
     """The effect of one ack."""
 
-    messages: int  # Newly acked
-    completed: bool  # This ack made the entry wholly acked
+    messages: int  # Newly acked messages
+    completed: bool  # Whether this ack made the entry wholly acked
 
 
 class Totals(NamedTuple):
-    """Counts of acks. The totals of a cursor include trimmed messages."""
+    """Counts of what is acked. The totals of a cursor include trimmed messages."""
 
     messages: int
     entries: int
@@ -28,7 +31,8 @@ class SkipTarget(NamedTuple):
     """The place where a skip would end."""
 
     mark_delete: Position
-    remaining: int | None  # Unacked members of the entry after `mark_delete`, if the skip ends inside a batch
+    # Unacked members of the entry after `mark_delete`, if the skip ends inside that entry
+    remaining: int | None
     messages: int  # Unacked messages that the skip passes
     entries: int  # Entries that the skip passes and that are not wholly acked
 
@@ -41,7 +45,7 @@ class AckChunk:
     chunk: int  # Entry id divided by 32,768
     # Entry i of the chunk is bit i & 7 of byte i >> 3. A 1 means wholly acked. Trailing zero bytes are cut off.
     bits: bytes
-    ack_sets: Mapping[int, int] = field(default_factory=dict)  # Maps entry ids to unacked members
+    ack_sets: Mapping[int, int] = field(default_factory=dict)  # Unacked members by entry id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +62,18 @@ class CursorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckOverlay:
-    """Acks that arrive after an operator's act, for messages that the act passed."""
+    """Client acks of messages that an operator's act, such as a skip, has passed. An undo keeps these acks."""
 
-    # Mark-delete right after the act
-    mark_delete: Position = LATEST
+    mark_delete: Position = LATEST  # Mark-delete right after the act
     through: Position = EARLIEST  # Highest cumulative ack at or below `mark_delete`
     chunks: tuple[AckChunk, ...] = ()
-    # Entries that the act acked beyond mark-delete. Ack sets have the members that the act left unacked.
+    # Entries beyond mark-delete that the act acked. Their ack sets have the members that the act left unacked.
     passed: tuple[AckChunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorFlush:
-    """The changes of a cursor since its last flush. Keys are (ledger_id, chunk)."""
+    """The changes of a cursor since its last flush. Mapping keys are (ledger_id, chunk)."""
 
     mark_delete: Position
     acked_messages: int

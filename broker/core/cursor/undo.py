@@ -1,4 +1,4 @@
-"""Undo an operator's act and keep the acks that came after it."""
+"""Undo an operator's act, such as a skip or a reset, and keep the acks that came after the act."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class OverlayRecorder:
         self.is_dirty = False
 
     def has_passed(self, position: Position) -> bool:
-        """Return whether the act acked this whole entry, beyond mark-delete.
+        """Return whether the act acked the whole entry, beyond the act's mark-delete.
 
-        A batch that the act acked in part does not count. A consumer may have received only its other messages.
+        Batches that the act acked in part do not count, because a consumer may have received only the other messages.
         """
         return bool(self._passed.bits) and self._passed.has(*position)
 
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """Record an ack of an entry, except for the members in `remaining`.
 
-        `messages` is the size of the entry. If the entry is no longer stored, pass 0, and nothing is recorded.
+        `messages` is the number of messages in the entry. Pass 0 if the entry is no longer stored, to record nothing.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -102,9 +102,10 @@ def merge_undo(
     mark_delete: Position,
     acked: AckChunks,
 ) -> AckedSet:
-    """Return the acks of a cursor after an undo. Raises IndexMissing.
+    """Return the acks of a cursor after an undo. Raises IndexMissing if counts are not in memory.
 
-    The result merges `snapshot`, `overlay` and the acks made after the act.
+    The result merges `snapshot`, `overlay` and the acks made after the act. `mark_delete` and `acked` are the state
+    before the undo.
     """
     before = AckChunks(snapshot.chunks)
     merged = AckChunks(snapshot.chunks)
@@ -120,7 +121,7 @@ def merge_undo(
     passed = AckChunks(overlay.passed)
     for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
         _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
-    # Leave out the act's own acks. The overlay has the client acks of the same entries.
+    # Leave out the act's own acks. Client acks of these entries are in the overlay.
     now.subtract(passed)
     _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)
@@ -129,7 +130,7 @@ def merge_undo(
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
     merged.dropped.clear()
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
-        # Messages unacked in the snapshot may have been trimmed. Trimmed messages are acked, so count all acks again.
+        # Messages unacked in the snapshot may have been trimmed. Trimmed messages count as acked, so count all again.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
     then = AckedSet(
         snapshot.mark_delete,
@@ -167,7 +168,7 @@ def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) ->
 def _merge_inside(
     index: MessageIndex, into: AckChunks, position: Position, left_by_act: int, now: AckChunks
 ) -> None:
-    """Merge a batch that an act acked in part. Only members acked after the act are added."""
+    """Merge a batch that an act acked in part. Add only members acked after the act."""
     left_now = 0
     if not now.has(*position):
         known = now.remaining(*position)

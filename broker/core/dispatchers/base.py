@@ -1,8 +1,8 @@
 """The interface of all dispatchers, and the parts that they share.
 
 The dispatch loop asks `next_read` for a plan, finds the entries of the plan, and passes the entries to `assign`.
-A plan that is no longer current assigns nothing, and its entries are not lost. The replay set has
-entries before the read position that still have to be sent.
+`assign` ignores a plan that is no longer current. The replay set has the entries before the read position that still
+have to be sent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Deliverable(Protocol):
     def position(self) -> Position: ...
     @property
     def messages_remaining(self) -> int:
-        """The number of unacked messages, which is also the price in permits."""
+        """The number of unacked messages. Sending the entry costs as many permits."""
 
     @property
     def chunk_uuid(self) -> str | None:
@@ -37,7 +37,7 @@ class Deliverable(Protocol):
 
     @property
     def slot(self) -> int:
-        """The hash slot, or 0 if the position decides."""
+        """The hash slot of the key, or 0 if the slot comes from the position."""
 
 
 class ReadEntry(NamedTuple):
@@ -74,13 +74,13 @@ class DispatchConsumer:
     key: int  # Positive and unique
     name: str
     priority: int = 0  # Shared and Failover serve the lowest priority first
-    max_unacked: int = 0  # Messages. 0 means no limit
+    max_unacked: int = 0  # 0 means no limit
     key_shared: KeySharedPolicy = AUTO_SPLIT  # Exclusive uses the sticky ranges too
     writable: bool = True
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)
     unacked_messages: int = 0
-    # Too many messages are unacked. The consumer gets nothing, and new permits are set aside.
+    # Too many messages are unacked. The consumer gets nothing, and `flow` sets new permits aside.
     blocked: bool = False
 
     @property
@@ -123,7 +123,7 @@ class DispatchConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment(Generic[E]):
-    """The entries for one consumer in one write, in order."""
+    """The entries that one write sends to one consumer, in order."""
 
     consumer: DispatchConsumer
     entries: list[E]
@@ -141,7 +141,7 @@ class Dispatcher(Protocol):
 
     @property
     def active(self) -> DispatchConsumer | None:
-        """The consumer that Exclusive or Failover serves once `due_ms` is None. Other types have none."""
+        """The active consumer of Exclusive or Failover. It gets no entries until `due_ms` is None."""
 
     @property
     def due_ms(self) -> int | None:
@@ -157,7 +157,7 @@ class Dispatcher(Protocol):
 
     @property
     def replay_entries(self) -> int:
-        """The number of entries in the replay set or being read from the set."""
+        """The number of entries in the replay set and in the current REPLAY plan."""
 
     @property
     def replays_unassigned(self) -> bool:
@@ -180,13 +180,13 @@ class Dispatcher(Protocol):
         """Carry out a Failover switch that is due. Return whether a consumer became active. Safe to repeat."""
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
-        """Grant permits from a client, or set them aside while the consumer is blocked. Raises InvalidFlow."""
+        """Grant permits, or set them aside while blocked. Raises InvalidFlow if `messages` is below 1."""
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
         """Change the limits on unacked messages. 0 means no limit."""
 
     def can_send(self) -> bool:
-        """Return whether entries may be sent to any consumer."""
+        """Return whether entries may be sent to at least one consumer."""
 
     def next_read(self) -> ReadPlan | None:
         """Return a plan that replaces any earlier plan, or None if nothing can be sent."""
@@ -200,7 +200,7 @@ class Dispatcher(Protocol):
         """Assign the entries of `plan`, in order. Return the assignments and the entries left over.
 
         Positions of a REPLAY plan that are missing from `entries` go back to the replay set, unless `acked`, `discard`
-        or `postpone` removed them.
+        or `postpone` removed them meanwhile.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
@@ -238,9 +238,9 @@ class Dispatcher(Protocol):
         """Forget an entry that was trimmed or skipped. No consumer gets a credit."""
 
     def postpone(self, position: Position) -> None:
-        """Leave out an entry that must not be sent yet, and keep its redelivery count.
+        """Leave an entry out of the plan and the replay set until it may be sent, and keep its redelivery count.
 
-        The caller passes the entry to `replay` when it can be sent.
+        The caller then passes the entry to `replay`.
         """
 
     def replay(self, positions: Iterable[Position]) -> None:
@@ -254,7 +254,7 @@ class Dispatcher(Protocol):
     def moved(self, mark_delete: Position) -> None:
         """Forget all entries at or below `mark_delete`, and drop the plan.
 
-        Call this method after a move of the cursor, but not after acks.
+        Call this method when something other than an ack has moved the cursor.
         """
 
 

@@ -21,18 +21,18 @@ __all__ = ["DispatchOptions", "dispatcher_for"]
 class DispatchOptions:
     """Options for the dispatchers of one subscription."""
 
-    topic_name: str = ""  # Failover uses the name if `partition` is None
-    partition: int | None = None  # Failover chooses the active consumer by partition
+    topic_name: str = ""  # Failover chooses by topic name if `partition` is None
+    partition: int | None = None  # Failover chooses the active consumer by this number
     failover_delay_ms: int = 0
     max_unacked: int = 0  # Limit for all consumers together. 0 means no limit
     max_read_entries: int = 100
-    ring_points: int = DEFAULT_POINTS  # Points per Key_Shared consumer. 0 splits ranges without a ring
+    ring_points: int = DEFAULT_POINTS  # Points per Key_Shared consumer. 0 means no hash ring
     key_shared: KeySharedPolicy = AUTO_SPLIT
     counts: RedeliveryCounts | None = None
 
 
 def dispatcher_for(subscription_type: SubscriptionType, options: DispatchOptions | None = None) -> Dispatcher:
-    """Return a new dispatcher of this type."""
+    """Return a new dispatcher for this type."""
     options = options or DispatchOptions()
     reads = options.max_read_entries
     match subscription_type:

@@ -1,4 +1,4 @@
-"""The Failover dispatcher. One consumer gets everything in order, until another consumer takes over."""
+"""The Failover dispatcher. One consumer gets everything in order until another consumer takes over."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """The consumers by priority, then name."""
+        """The consumers, by priority, then by name."""
         return self._consumers
 
     @property

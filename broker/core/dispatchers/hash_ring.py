@@ -1,6 +1,6 @@
 """A consistent hash ring.
 
-Each owner has points on the ring. The stretch before a point belongs to the owner of the point.
+Each owner has points on the ring. The stretch up to a point belongs to the owner of the point.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ DEFAULT_POINTS: Final = 100  # Points per owner
 
 
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
-    """Return the consumer that owns the place of `key` on the ring. Raises ValueError if `names` is empty.
+    """Return the consumer that owns the place of `key` on a ring. Raises ValueError if `names` is empty.
 
-    Building a ring would be slow, because every consumer that leaves causes a new choice.
+    No ring is built, because that would be slow: every consumer that leaves may cause a new choice.
     """
     if not names:
         raise ValueError("a hash ring needs at least one consumer")
@@ -32,7 +32,7 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
     def first_point(name: str) -> tuple[bool, int, str]:
         points = _points_of_name(name)
         at = bisect_left(points, start)
-        # Names without a point at or after `start` sort last. Their search goes round the ring.
+        # A name without a point at or after `start` sorts last, by its first point on the ring.
         return at == len(points), points[at % len(points)], name
 
     return names[min(map(first_point, names))[-1]]
@@ -44,18 +44,18 @@ def _points_of_name(name: str) -> Sequence[int]:
 
 
 class HashRing:
-    """A `SlotSelector` for AUTO_SPLIT that computes points from the names of consumers.
+    """Maps hash slots to consumers for AUTO_SPLIT. Consumer names give the points on the ring.
 
-    When a consumer joins or leaves, only the slots of this consumer move. A number is added to each name, because
-    consumers with equal names need different points.
+    When a consumer joins or leaves, only the slots of this consumer move. Each name gets a number, because consumers
+    with equal names need different points.
     """
 
     def __init__(self, points: int = DEFAULT_POINTS) -> None:
         self._points_each = points
         self._labels: dict[DispatchConsumer, str] = {}
-        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # Owners of a point, sorted by label
+        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # Labels and owners by point
         self._points: list[int] = []  # Ascending
-        self._owners: list[DispatchConsumer] = []  # In the order of `_points`
+        self._owners: list[DispatchConsumer] = []  # Same order as `_points`
 
     def select(self, slot: int) -> DispatchConsumer | None:
         """Return the owner of the first point at or after `slot`, or None without consumers."""
@@ -102,7 +102,8 @@ class HashRing:
         owned = [at for at in places if self._owners[at] is consumer]
         stretches = [(points[at - 1] + 1 if at else 0, points[at]) for at in owned]
         if owned and not owned[0] and points[-1] < SLOTS - 1:
-            stretches.append((points[-1] + 1, SLOTS - 1))  # The first stretch goes round the ring
+            # The first point also owns the slots after the last point.
+            stretches.append((points[-1] + 1, SLOTS - 1))
         found: list[SlotRange] = []
         for first, last in stretches:
             if found and found[-1].last == first - 1:

@@ -1,9 +1,9 @@
 """Key_Shared: one consumer at a time gets the entries of a key, in order.
 
-Each key has a hash slot, and the selector names the owner of each slot. While entries of a slot are pending at a
+Each key has a hash slot, and a slot selector names the owner of each slot. While entries of a slot are pending at a
 consumer, no other consumer gets entries of the slot. If another consumer becomes the owner meanwhile, the slot is
-*draining*: its next entries wait until none is pending. Later chunks of a partly sent message do not wait. With
-`allow_out_of_order`, no slot drains.
+*draining*: its next entries wait in the replay set until no entry of the slot is pending. Later chunks of a partly
+sent message do not wait. With `allow_out_of_order`, no slot drains.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OwnedRanges:
     """The slots of one consumer."""
 
     consumer: DispatchConsumer
-    ranges: tuple[SlotRange, ...]  # ascending
+    ranges: tuple[SlotRange, ...]  # Ascending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    # The owner of the slot. If the slot is draining, the consumer with pending entries.
+    # The owner of the slot or, while the slot is draining, the consumer with its pending entries.
     consumer: DispatchConsumer
     waiting_entries: int
     is_draining: bool
@@ -80,7 +80,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """`ring_points` is the number of points per consumer on the hash ring. 0 = AUTO_SPLIT halves ranges instead."""
+        """`ring_points` is the number of points per consumer on the hash ring. With 0, AUTO_SPLIT halves ranges."""
         super().__init__(
             max_unacked=max_unacked,
             max_read_entries=max_read_entries,
@@ -95,12 +95,12 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         else:
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
-        # Packed position → slot, for pending entries and for waiting entries with a known slot.
+        # Slots by packed position, for pending entries and for waiting entries with a known slot.
         self._slots: dict[int, int] = {}
         self._pending_at: dict[int, DispatchConsumer] = {}
-        self._pending_entries: dict[int, int] = {}  # slot → number of pending entries
-        self._waiting: dict[int, int] = {}  # slot → number of entries in the replay set
-        self._chunk_of: dict[Position, str] = {}  # waiting chunk → uuid of the partly sent message
+        self._pending_entries: dict[int, int] = {}  # Number of pending entries by slot
+        self._waiting: dict[int, int] = {}  # Number of waiting entries by slot
+        self._chunk_of: dict[Position, str] = {}  # Message uuids of waiting chunks
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
@@ -117,7 +117,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         ]
 
     def draining(self) -> list[DrainingSlot]:
-        """Return the draining slots, ascending. Linear in the slots with pending entries."""
+        """Return the draining slots, ascending."""
         found: list[DrainingSlot] = []
         if self.policy.allow_out_of_order:
             return found
@@ -136,7 +136,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return found
 
     def most_waiting(self) -> WaitingSlot | None:
-        """Return the slot with the most waiting entries. None if no entries wait, or if they wait for no consumer."""
+        """Return the slot with the most waiting entries, or None if no entries wait or no consumer may get them."""
         if not self._waiting:
             return None
         slot = max(self._waiting, key=self._waiting.__getitem__)
@@ -154,7 +154,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- joins and leaves ----------------------------------------------------------------------------------------
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Also raises SubscriptionBusy if the consumer's mode or ordering differs from `policy`."""
+        """Add a consumer. Raises SubscriptionBusy if the consumer's mode or ordering differs from `policy`."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
                 f"{counted(len(self._consumers), 'consumer is', 'consumers are')} connected with another"
@@ -164,17 +164,17 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         if consumer in self._consumers:
-            self._give_up_plan()  # the plan's entries must not overtake the returned entries
+            self._give_up_plan()  # The plan's entries must not overtake entries that are taken back
         return super().detach(consumer, now_ms)
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        self._give_up_plan()  # the plan's entries must not overtake the returned entries
+        self._give_up_plan()  # The plan's entries must not overtake entries that are taken back
         return super().redeliver(consumer, positions)
 
     def _join(self, consumer: DispatchConsumer) -> None:
         self._selector.add(consumer)
         self._consumers.append(consumer)
-        # A join changes the target only of slots that the new consumer owns.
+        # A join affects only waiting entries of slots that the new consumer now owns.
         taken = {slot for slot in self._waiting if self._selector.select(slot) is consumer}
         if taken:
             for position in list(self._replay.bound()):
@@ -183,7 +183,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _leave(self, consumer: DispatchConsumer) -> None:
-        # Many consumers may leave at once. Look only at entries that waited for this consumer or for a slot.
+        # Many consumers may leave at once, so look only at entries that waited for this consumer or had no consumer.
         self._selector.remove(consumer)
         self._consumers.remove(consumer)
         for position in self._replay.members(consumer.key):
@@ -194,7 +194,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _sort_chunks(self) -> None:
-        """Choose the queue of each waiting chunk again, because earlier chunks may have been acked."""
+        """Choose the replay queue of each waiting chunk again, because earlier chunks may have been acked."""
         for position in self._chunk_of:
             if position in self._replay:
                 self._replay.add(position, self._queue_of(position))
@@ -207,7 +207,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        # The look-ahead limit applies to ANYBODY, because the owner of an entry may not be ready.
+        # Entries in ANYBODY may belong to consumers that are not ready, so the look-ahead limit applies.
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(
@@ -241,9 +241,9 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return owner if consumer is None or consumer is owner else None
 
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
-        """Return the consumer that got the earlier chunks of a message, or None.
+        """Return the consumer that must get the later chunks of a partly sent message, or None.
 
-        If the later chunks waited for the slot to drain, this consumer could never ack the message.
+        If these chunks waited for the slot to drain, the consumer could never ack the message.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
         if owner is None or (self._pending_at.get(slot) is not owner and not self.policy.allow_out_of_order):
@@ -290,7 +290,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        # With `allow_out_of_order`, several consumers may have pending entries of a slot. Keep only the last one.
+        # With `allow_out_of_order`, several consumers may have pending entries of a slot. Keep only the last consumer.
         self._pending_at[slot] = consumer
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
@@ -306,7 +306,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         owner = self._selector.select(slot) if waiting else None
         if owner is not None:
             moved = self._replay.move(-1 - slot, owner.key)
-            if owner is not holder and moved < waiting:  # chunks may wait for `holder`
+            if owner is not holder and moved < waiting:  # Chunks may wait for `holder`
                 self._sort_chunks()
 
     # -- dispatch ------------------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
         replays = plan.kind is ReadKind.REPLAY
-        # Slot → first position that was not read or cannot be sent. Later entries of the slot must not overtake it.
+        # By slot, the first position that was not read or cannot be sent. No later entry of the slot may overtake it.
         stuck: dict[int, Position] = self._missing(entries) if replays else {}
         # Entries seen for the first time must not overtake waiting entries of their slot.
         waiting = self._waiting if not self.policy.allow_out_of_order else {}

@@ -13,18 +13,18 @@ __all__ = ["AUTO_SPLIT", "KeySharedPolicy"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySharedPolicy:
-    """The options of one consumer. The consumers of a subscription must agree on all options but `ranges`."""
+    """The options of one consumer. The consumers of a subscription must agree on all options except `ranges`."""
 
-    sticky: bool = False  # the consumer names its slots
-    ranges: tuple[SlotRange, ...] = ()  # slots that a sticky consumer names
-    allow_out_of_order: bool = False  # two consumers may process a key for a while after a join or a leave
+    sticky: bool = False  # The consumer names its slots
+    ranges: tuple[SlotRange, ...] = ()
+    allow_out_of_order: bool = False  # After a join or a leave, two consumers may have entries of a key
 
     def same_mode(self, other: KeySharedPolicy) -> bool:
         """Return whether consumers with these two policies may share a subscription."""
         return (self.sticky, self.allow_out_of_order) == (other.sticky, other.allow_out_of_order)
 
     def check(self) -> None:
-        """Check the sticky ranges. Raises ConsumerAssignFailed if they are missing, out of bounds or overlapping."""
+        """Check the sticky ranges. Raises ConsumerAssignFailed if ranges are missing, out of bounds or overlapping."""
         if not self.sticky:
             return
         if not self.ranges:

@@ -1,6 +1,6 @@
 """The parts that Shared and Key_Shared have in common: pending acks, replay, redelivery counts, limits.
 
-The file is long because its methods change pending acks, replay set, plan and unacked counters together.
+The replay set, divided into queues, has the entries before the read position that still have to be sent.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ class MultipleActiveDispatcher(ABC):
 
     An entry is pending at no more than one consumer. The replay set and the pending acks never overlap.
 
-    Entries whose consumer cannot take them now wait in the replay set. Meanwhile, the dispatcher reads new entries for
-    other consumers. It stops when `look_ahead` entries per consumer, or `max_look_ahead` in all, are waiting.
+    If the consumer for an entry cannot take it now, the entry waits in the replay set. Meanwhile, the dispatcher reads
+    new entries for other consumers. Reading stops when `look_ahead` entries per consumer, or `max_look_ahead` in all,
+    are waiting.
     """
 
     kind: ClassVar[SubscriptionType]
@@ -49,7 +50,7 @@ class MultipleActiveDispatcher(ABC):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """To replace another dispatcher of the same subscription, pass its `counts`."""
+        """To replace another dispatcher of the same subscription, pass that dispatcher's `counts`."""
         self.max_unacked = max_unacked
         self._look_ahead = look_ahead
         self._max_look_ahead = max_look_ahead
@@ -57,12 +58,13 @@ class MultipleActiveDispatcher(ABC):
         self._blocked = False
         self._replay = ReplayQueues()
         self._counts = counts if counts is not None else RedeliveryCounts()
-        # uuid of a partly sent message → consumer for its chunks
+        # The consumer for the chunks of a partly sent message, by uuid
         self._chunks: dict[str, DispatchConsumer] = {}
         self._plan: ReadPlan | None = None
-        self._reading: set[Position] = set()  # entries of the current REPLAY plan, not in the replay set
+        # Entries of the current REPLAY plan. They are not in the replay set.
+        self._reading: set[Position] = set()
         self._sizer = ReadSizer(max_read_entries)
-        self._now_ms = 0  # time of the current assignment
+        self._now_ms = 0  # Time of the current assignment
 
     # -- methods that subclasses implement -----------------------------------------------------------------------
 
@@ -77,7 +79,7 @@ class MultipleActiveDispatcher(ABC):
 
     @abstractmethod
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer without pending entries."""
+        """Remove a consumer. The caller has already removed its pending entries."""
 
     @abstractmethod
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
@@ -97,7 +99,7 @@ class MultipleActiveDispatcher(ABC):
         """
 
     def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared counts pending entries by slot
-        """Note that an entry is no longer pending. Does nothing here."""
+        """Note that an entry is no longer pending."""
 
     # -- the interface `Dispatcher` ------------------------------------------------------------------------------
 
@@ -289,7 +291,7 @@ class MultipleActiveDispatcher(ABC):
         self._counts.discard_through(mark_delete)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Change the limits on unacked messages. 0 = no limit. Blocks or unblocks consumers at once."""
+        """Change the limits on unacked messages. Blocks or unblocks consumers at once."""
         self.max_unacked = per_subscription
         if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):
             self._blocked = False

@@ -8,7 +8,7 @@ from typing import Final
 from broker.core.ledgers.message_index import Range
 from broker.core.position import Position
 
-_MESSAGES_BITS: Final = 24  # an entry has fewer than 16 million messages
+_MESSAGES_BITS: Final = 24  # An entry has fewer than 16 million messages
 _MESSAGES_MASK: Final = (1 << _MESSAGES_BITS) - 1
 
 
@@ -23,7 +23,7 @@ class PendingAcks:
     def __init__(self) -> None:
         self._ledgers: dict[int, dict[int, int]] = {}
         self.entries = 0
-        self.messages = 0  # unacked messages
+        self.messages = 0  # Unacked messages
 
     def __len__(self) -> int:
         return self.entries
@@ -61,7 +61,7 @@ class PendingAcks:
     def credit(self, position: Position, messages: int, completed: bool) -> tuple[int, int] | None:
         """Count `messages` of an entry as acked, and remove the entry if `completed` or if no message is left.
 
-        Returns the number of messages subtracted and the result of `delivered_ms`, or None if the entry is not pending.
+        Returns the number of messages subtracted and the delivery time, or None if the entry is not pending here.
         """
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
@@ -88,7 +88,7 @@ class PendingAcks:
         return None if taken is None else taken[0]
 
     def pop(self, positions: Iterable[Position]) -> list[Position]:
-        """Remove and return those of `positions` that are pending here, ascending."""
+        """Remove the `positions` that are pending here, and return them in ascending order."""
         return sorted(position for position in positions if self.remove(position) is not None)
 
     def pop_all(self) -> list[Position]:
@@ -101,7 +101,7 @@ class PendingAcks:
     def pop_through(self, mark_delete: Position) -> int:
         """Remove the entries at or before `mark_delete` and return their number of unacked messages.
 
-        Linear, so call it only when the cursor is moved.
+        Takes linear time, so do not call this for every ack.
         """
         before = self.messages
         for ledger_id in [ledger_id for ledger_id in self._ledgers if ledger_id <= mark_delete.ledger_id]:
@@ -112,7 +112,7 @@ class PendingAcks:
         return before - self.messages
 
     def oldest(self) -> Position | None:
-        """Return the lowest position, or None. Linear in the entries of its ledger."""
+        """Return the lowest position, or None."""
         if not self._ledgers:
             return None
         ledger_id = min(self._ledgers)

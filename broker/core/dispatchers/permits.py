@@ -6,15 +6,15 @@ from broker.core.errors import InvalidFlow
 
 
 class Permits:
-    """Counts of messages. The balance is always granted minus spent. A batch may take the balance below zero."""
+    """Counts of messages. `balance` is always `granted` minus `spent`. A batch may take the balance below zero."""
 
     __slots__ = ("aside", "balance", "granted", "spent")
 
     def __init__(self) -> None:
         self.balance = 0
-        self.granted = 0  # total since the consumer attached
-        self.aside = 0  # grants while the consumer is blocked; not yet in `granted`
-        self.spent = 0  # total since the consumer attached
+        self.granted = 0  # Total since the consumer attached
+        self.aside = 0  # Granted while the consumer is blocked, and not yet in `granted`
+        self.spent = 0  # Total since the consumer attached
 
     def grant(self, messages: int) -> None:
         """Grant permits. Raises InvalidFlow if `messages` is below 1."""
@@ -23,7 +23,7 @@ class Permits:
         self.balance += messages
 
     def set_aside(self, messages: int) -> None:
-        """Keep a grant for `grant_aside`. Raises InvalidFlow if `messages` is below 1."""
+        """Keep permits for a later `grant_aside`. Raises InvalidFlow if `messages` is below 1."""
         _check(messages)
         self.aside += messages
 

@@ -12,11 +12,11 @@ __all__ = ["RangeSplit"]
 
 
 class RangeSplit:
-    """A `SlotSelector` with one range per consumer."""
+    """Maps hash slots to consumers, with one range of slots per consumer."""
 
     def __init__(self) -> None:
-        self._ends: list[int] = []  # last slot of each range, ascending
-        self._owners: list[DispatchConsumer] = []  # same order as `_ends`
+        self._ends: list[int] = []  # Last slot of each range, ascending
+        self._owners: list[DispatchConsumer] = []  # Same order as `_ends`
 
     def select(self, slot: int) -> DispatchConsumer | None:
         return self._owners[bisect_left(self._ends, slot)] if self._ends else None
@@ -41,7 +41,7 @@ class RangeSplit:
         self._owners.insert(at, consumer)
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """Give a consumer's range to the range above, or else to the range below. Safe to repeat."""
+        """Merge a consumer's range into the next range, or the last range into the previous one. Safe to repeat."""
         if consumer not in self._owners:
             return
         at = self._owners.index(consumer)

@@ -1,4 +1,4 @@
-"""The replay set, divided into queues. A read can skip a whole queue."""
+"""The replay set: entries to send before normal reads, in queues. A read can skip a whole queue."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from broker.core.subscription.redelivery import ReplaySet
 
 __all__ = ["ANYBODY", "ReplayQueues"]
 
-ANYBODY: Final = 0  # queue of entries that any consumer may get, or whose slot is not known yet
+ANYBODY: Final = 0  # Queue of entries that any consumer may get, or whose slot is not known yet
 
 
 class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
-    Every queue except ANYBODY is *bound*: its entries wait for one consumer or for one slot. The queue's number is the
-    consumer's key or -1 - slot. `_where` leaves out the entries in ANYBODY to save memory, because a million delayed
-    messages may fall due together.
+    Every queue except ANYBODY is *bound*: its entries wait for one consumer, or for a hash slot to get a consumer. The
+    queue's number is the consumer's key or -1 - slot. `_where` leaves out the entries in ANYBODY to save memory,
+    because a million delayed messages may fall due together.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")
@@ -27,7 +27,7 @@ class ReplayQueues:
     def __init__(self) -> None:
         self._anybody = ReplaySet()
         self._bound: dict[int, ReplaySet] = {}
-        self._where: dict[int, int] = {}  # packed position → bound queue
+        self._where: dict[int, int] = {}  # Bound queue by packed position
 
     def __len__(self) -> int:
         return len(self._anybody) + len(self._where)
@@ -42,7 +42,7 @@ class ReplayQueues:
 
     @property
     def bound_entries(self) -> int:
-        """Number of positions in bound queues."""
+        """The number of positions in bound queues."""
         return len(self._where)
 
     def has(self, queue: int) -> bool:
@@ -66,7 +66,7 @@ class ReplayQueues:
         members.add(position)
 
     def discard(self, position: Position) -> bool:
-        """Remove a position. Returns False if the position was in no queue."""
+        """Remove a position. Return False if the position was in no queue."""
         if self._anybody.discard(position):
             return True
         key = packed(position)
@@ -76,9 +76,9 @@ class ReplayQueues:
         return True
 
     def pop_first(self, rooms: Iterable[tuple[int, int]], limit: int) -> list[Position]:
-        """Remove and return the lowest positions of some queues, at most `limit`, ascending.
+        """Remove the lowest positions of some queues, at most `limit`, and return them in ascending order.
 
-        `rooms` has pairs of a queue and the most positions to take from the queue.
+        Each pair in `rooms` is a queue and the highest number of positions to take from the queue.
         """
         heads: list[tuple[Position, int, int]] = []
         for queue, room in rooms:
@@ -110,11 +110,11 @@ class ReplayQueues:
         return list(self._bound.get(queue, ()))
 
     def slot_queues(self) -> list[int]:
-        """Return the queues whose entries wait for a slot."""
+        """Return the bound queues that belong to a slot."""
         return [queue for queue in self._bound if queue < 0]
 
     def move(self, source: int, target: int) -> int:
-        """Move everything in a bound queue to another queue. Return the number of positions."""
+        """Move everything in a bound queue to another queue. Return the number of moved positions."""
         moved = self.members(source)
         if source != target:
             for position in moved:
@@ -122,10 +122,7 @@ class ReplayQueues:
         return len(moved)
 
     def sort(self, queue_of: Callable[[Position], int]) -> None:
-        """Put each position of a bound queue into the queue that `queue_of` returns.
-
-        Linear, so call it only when the cursor is moved.
-        """
+        """Move every position in the bound queues to the queue that `queue_of` returns. Takes linear time."""
         positions = list(self.bound())
         self._where.clear()
         self._bound.clear()
@@ -133,14 +130,13 @@ class ReplayQueues:
             self.add(position, queue_of(position))
 
     def discard_through(self, mark_delete: Position) -> None:
-        """Remove everything at or before `mark_delete`. Linear, so call it only when the cursor is moved."""
+        """Remove everything at or before `mark_delete`. Takes linear time."""
         self._anybody.discard_through(mark_delete)
         for queue in list(self._bound):
             for position in [each for each in self._bound[queue] if each <= mark_delete]:
                 self.discard(position)
 
     def clear(self) -> None:
-        """Remove everything."""
         self._anybody.clear()
         self._bound.clear()
         self._where.clear()

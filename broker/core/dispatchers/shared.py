@@ -19,7 +19,7 @@ from broker.core.subscription.types import SubscriptionType
 
 __all__ = ["SharedDispatcher"]
 
-_MAX_PICK_ENTRIES: Final = 20  # entries that one consumer gets before the next consumer's turn
+_MAX_PICK_ENTRIES: Final = 20  # A consumer gets at most this many entries before the next consumer's turn
 
 
 class _Level:
@@ -34,7 +34,7 @@ class _Level:
 
 
 class SharedDispatcher(MultipleActiveDispatcher):
-    """The Shared dispatcher. It serves the available consumers of the best priority in turn.
+    """The Shared dispatcher. The available consumers of the best priority take turns.
 
     All chunks of a message go to one consumer.
     """
@@ -82,7 +82,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         if not level.consumers:
             self._levels.remove(level)
         self._list_consumers()
-        self._replay.move(consumer.key, ANYBODY)  # chunks may have waited for this consumer
+        self._replay.move(consumer.key, ANYBODY)  # Chunks may have waited for this consumer
 
     def _list_consumers(self) -> None:
         self._consumers = [consumer for level in self._levels for consumer in level.consumers]
@@ -125,7 +125,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
     def _assign_pick(
         self, consumer: DispatchConsumer, entries: Sequence[E], done: int, taken: dict[int, Assignment[E]]
     ) -> tuple[int, int]:
-        """Assign entries up to the next chunk. Return the index after them and their number of messages.
+        """Assign entries up to the next chunk. Return the index after these entries and the number of their messages.
 
         The last batch may exceed the permits and the unacked limit.
         """

@@ -21,19 +21,19 @@ from broker.core.subscription.types import SubscriptionType, check_attach
 
 
 class SingleActiveDispatcher:
-    """A dispatcher that sends to one consumer, without pending acks and redelivery counts.
+    """A dispatcher that sends to one consumer. It keeps no pending acks and no redelivery counts.
 
-    A redelivery sends every unacked entry after mark-delete again, in order.
+    A redelivery is a rewind: every unacked entry after mark-delete is sent again, in order.
     """
 
     def __init__(self, *, max_read_entries: int = 100) -> None:
         self._active: DispatchConsumer | None = None
-        self._ranges: StickyRanges | None = None  # hash ranges that the consumer asked for; None = everything
+        self._ranges: StickyRanges | None = None  # Hash ranges that the consumer asked for; None means all
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
         # Last position sent since the last rewind. An ack beyond this position belongs to an earlier delivery.
         self._sent_through = EARLIEST
-        self._times = DeliveryTimes()  # deliveries since the last rewind
+        self._times = DeliveryTimes()  # Deliveries since the last rewind
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
@@ -168,7 +168,7 @@ class SingleActiveDispatcher:
         return self._times.acked_through(position, messages)
 
     def discard(self, position: Position) -> None:
-        """Do nothing: single entries are not recorded."""
+        """Do nothing: this dispatcher does not record single entries."""
 
     def postpone(self, position: Position) -> None:
         """Do nothing: the dispatch loop stops at the entry to keep the order."""
@@ -185,7 +185,7 @@ class SingleActiveDispatcher:
     def moved(self, mark_delete: Position) -> None:
         """Drop the current plan. Set the unacked count to 0 if mark-delete has reached the last entry sent.
 
-        Otherwise the count stays, because single entries are not recorded.
+        Otherwise the count stays, because the dispatcher does not record single entries.
         """
         self._plan = None
         self._times.forget_through(mark_delete)

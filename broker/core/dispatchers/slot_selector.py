@@ -26,4 +26,4 @@ class SlotSelector(Protocol):
         """Remove a consumer. Safe to repeat."""
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """Return the slots the consumer owns, ascending."""
+        """Return the slots that the consumer owns, ascending."""

@@ -12,11 +12,11 @@ __all__ = ["StickyRanges"]
 
 
 class StickyRanges:
-    """A `SlotSelector` that uses the ranges in the consumers' policies. Slots outside these ranges have no owner."""
+    """Maps hash slots to consumers by the ranges in their policies. Slots outside these ranges have no owner."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
-        self._ranges: list[tuple[SlotRange, DispatchConsumer]] = []  # ascending
+        self._ranges: list[tuple[SlotRange, DispatchConsumer]] = []  # Ascending
 
     def select(self, slot: int) -> DispatchConsumer | None:
         at = bisect_right(self._firsts, slot) - 1
