@@ -1,4 +1,7 @@
-"""Seal the open ledgers of idle topics. Otherwise, their closed segments could never be dropped."""
+"""Seal the open ledgers of idle topics.
+
+Otherwise, the closed segments (sets of PostgreSQL tables) with these ledgers could never be dropped.
+"""
 
 from __future__ import annotations
 
