@@ -97,7 +97,7 @@ class Epochs:
     async def write(
         self, log: TopicLog, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
     ) -> T | None:
-        """Run one guarded write until its outcome is known. Return None if the log is closed.
+        """Run one guarded write until its outcome is known. Return None only if the log is closed.
 
         `call` gets the connection and the epoch, and returns None if the epoch is out of date. The rules of `write_all`
         for errors, repetition and cancellation apply.
@@ -118,7 +118,7 @@ class Epochs:
     ) -> dict[TopicLog, T]:
         """Run one guarded write of many logs until its outcome is known. Return each log's result.
 
-        `call` leaves out logs whose epoch is out of date. This method leaves out logs that are closed. `call` must be
+        `call` leaves out logs whose epoch is out of date. Logs that are not in the result are closed. `call` must be
         safe to repeat. After a lost connection, the epochs advance first, so a late statement cannot undo later writes.
         Raises psycopg.Error if the server refuses, and any other error of `call`. Not safe to cancel.
         """
@@ -156,7 +156,7 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None and stores nothing if one of the logs is closed. If another broker takes a log while the connection
+        Returns None and stores nothing if another broker took one of the topics. If that happens while the connection
         is lost, the outcome stays unknown. This method then closes all logs and returns None. `call` must be safe to
         repeat. Raises psycopg.Error if the server refuses, and any other error of `call`. Not safe to cancel.
         """

@@ -31,7 +31,7 @@ async def seal_idle(epochs: Epochs, log: TopicLog, *, open_segment_id: int) -> b
 
 
 async def seal(epochs: Epochs, log: TopicLog, ledger: LedgerInfo) -> bool:
-    """Seal a ledger and store its totals. Return False if the log is closed. Safe to repeat."""
+    """Seal a ledger and store its totals. Return False only if the log is closed. Safe to repeat."""
     done = await epochs.write(
         log,
         lambda connection, epoch: store.seal_ledger(
