@@ -41,7 +41,7 @@ MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_UNFINISHED_REQUESTS: Final = 500
 # Some proxies send a whole URL as the request target, which RFC 9112 allows.
 _ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
-_SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
+_SPELLED: Final = b"X-Pulsar-PROPERTY"  # Pulsar's Java admin client ignores any other spelling
 # Closing immediately after a refusal could lose the answer.
 LINGER_S: Final = 1.0
 
@@ -71,7 +71,7 @@ class LimitedConnection(HTTPChannel):
         self.share = self.factory.limits.loop_time.share()
         super().connectionMade()
         if self.isSecure():
-            return  # Already counted before the TLS handshake
+            return  # The connection was counted before the TLS handshake
         try:
             self.transport.place = self.factory.limits.admit(self.transport.getPeer().host)
         except TooManyConnections as error:
@@ -109,12 +109,12 @@ class LimitedConnection(HTTPChannel):
             super().allHeadersReceived()
 
     def count_request(self) -> None:
-        """Count a request whose head has arrived. Raises TooManyRequests above a limit."""
+        """Count a request whose headers have arrived. Raises TooManyRequests above a limit."""
         client = self.transport.getPeer()
         self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
 
     def _respondToBadRequestAndDisconnect(self) -> None:  # noqa: N802 - Twisted's name
-        """Refuse with a reason, which Twisted would not send."""
+        """Refuse with a reason. Twisted would send none."""
         if not self._is_refused:
             self.refuse(
                 400,
@@ -124,7 +124,7 @@ class LimitedConnection(HTTPChannel):
             )
 
     def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Refuse with a reason, which Twisted would not send."""
+        """Refuse with a reason. Twisted would send none."""
         self._respondToBadRequestAndDisconnect()
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
@@ -212,13 +212,13 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
         super().__init__(*args, parsePOSTFormSubmission=False)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Split a target that is a whole URL into path and Host header."""
+        """Split a request target that is a whole URL into a path and a Host header."""
         absolute = _ABSOLUTE_TARGET.fullmatch(path)
         if absolute is not None:
             host, path = absolute.groups()
             path = path if path.startswith(b"/") else b"/" + path
             named = len(self.requestHeaders.getRawHeaders(b"Host", ()))
-            # Do not repair a wrong number of Host headers, which `WebGate` refuses.
+            # Keep a wrong number of Host headers, so that the later check of Host refuses the request.
             if named == 1 or (named == 0 and version == b"HTTP/1.0"):
                 self.requestHeaders.setRawHeaders(b"Host", [host])
         super().requestReceived(command, path, version)
@@ -269,7 +269,7 @@ class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
 
 
 class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
-    """A Daphne server whose addresses are set in code."""
+    """A Daphne server with these limits. `listen` and `listen_tls` set its addresses."""
 
     connection_class: type[LimitedConnection] = LimitedConnection
 
@@ -300,7 +300,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
             self._port.startListening()
         except CannotListenError as error:
             self._port = None
-            raise cast(OSError, error.socketError) from None  # The errno decides the exit code
+            raise cast(OSError, error.socketError) from None  # The caller chooses an exit code by the errno
 
     async def listen_tls(self, host: str, port: int, certificates: TlsCertificates) -> int:
         """Listen with TLS and return the port. Raises OSError if the address cannot be used."""
@@ -315,7 +315,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
 
     @property
     def port(self) -> int:
-        """The port without TLS. Valid after `listen`."""
+        """The port that `listen` opened."""
         return cast(int, self._port.getHost().port)
 
     async def stop_accepting(self) -> None:

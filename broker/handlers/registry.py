@@ -1,4 +1,4 @@
-"""The decorator `@handler` and the registered handlers."""
+"""The decorator `@handler`, and all functions that have it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_CONCURRENCY = 1000
 
 
 class HandlerInvalid(ValueError):
-    """A handler's arguments cannot work. The message says what to change."""
+    """The arguments of `@handler` are invalid. The error text says what to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class Handler:
     type: SubscriptionType
     concurrency: int  # Simultaneous calls in one worker
     from_earliest: bool  # A new subscription begins at the oldest message
-    atomic: bool  # Each call has its own transaction
-    retry_delay_ms: int  # Pause after an exception
+    atomic: bool  # Each call runs in its own transaction
+    retry_delay_ms: int  # Delay of the next delivery after an exception
     ack_timeout_ms: int  # 0 = no timeout
     max_redeliveries: int  # 0 = no dead-letter topic
     dead_letter_topic: str | None  # None = {topic}-{subscription}-DLQ
@@ -59,7 +59,7 @@ def handler(
     topic: str,
     *,
     subscription: str,
-    type: SubscriptionType | str = SubscriptionType.SHARED,  # noqa: A002 - the field's word
+    type: SubscriptionType | str = SubscriptionType.SHARED,  # noqa: A002 - the field's name
     concurrency: int = 1,
     from_earliest: bool = False,
     atomic: bool = False,
@@ -74,9 +74,9 @@ def handler(
     after `retry_delay_s`. Delivery is at least once, so the function must be safe to repeat.
 
     A plain function runs in a thread with its own database connection. A coroutine function runs on the worker's
-    event loop. The ack of an `atomic` call follows the commit.
+    event loop. An `atomic` call is acked after its transaction commits.
 
-    Raises HandlerInvalid if the arguments cannot work.
+    Raises HandlerInvalid if the arguments are invalid.
     """
 
     def register(function: F) -> F:

@@ -1,4 +1,4 @@
-"""Run handlers, each with its own consumer."""
+"""Run handlers, which are functions with the decorator `@handler`. Each handler has its own consumer."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _text(path: Path | None) -> str | None:
 async def run_handlers(
     handlers: Sequence[Handler], client: Client, *, stopping: asyncio.Event, stop_timeout_s: float
 ) -> None:
-    """Serve until `stopping` is set. Running calls may continue for `stop_timeout_s` seconds.
+    """Run the handlers until `stopping` is set. Running calls then have `stop_timeout_s` seconds to end.
 
     The messages of unfinished calls are delivered again.
     """
@@ -194,7 +194,7 @@ class _Runner:
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # The worker stops. Other cancellations come from the function itself
+                raise  # The worker is stopping. Other cancellations come from the function itself
             logger.exception(
                 "%s: the call failed, and message %s will be delivered again",
                 handler.name,

@@ -15,9 +15,9 @@ __all__ = ["Arrival"]
 
 
 class Arrival(asyncio.Protocol):
-    """Passes a counted connection to the protocol from `accept`.
+    """Passes each counted connection to the protocol that `accept` returns.
 
-    That protocol must free the connection's place.
+    That protocol must call `ConnectionPlace.leave` when the connection ends.
     """
 
     def __init__(

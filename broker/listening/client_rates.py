@@ -32,7 +32,7 @@ class _Limit(NamedTuple):
 
 
 class ClientRates:
-    """Counts HTTP requests, WebSocket messages and WebSocket bytes. A limit of 0 is off."""
+    """Counts HTTP requests, WebSocket messages and WebSocket bytes. A limit of 0 means no limit."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ClientRates:
         reached: Callable[[str, str, str], None],
         now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        """At a limit, call `reached` with the setting, the consequence and the client."""
+        """When a client reaches a limit, `reached` gets the setting, the consequence and the client."""
         self._reached = reached
         self._now_ms = now_ms
         asked = "VELA_HTTP_REQUEST_RATE", "HTTP requests"
@@ -68,14 +68,14 @@ class ClientRates:
         self._check(self._requests, _keys(peer, ""), peer)
 
     def check_role(self, role: str) -> None:
-        """Count an HTTP request or handshake of this role. Raises TooManyRequests above the limit."""
+        """Count an HTTP request or WebSocket handshake of this role. Raises TooManyRequests above the limit."""
         if role:
             self._check(self._role_requests, ("", "", role), f"role {role}")
 
     def wait_s(self, peer: str, role: str, *, messages: int, size_bytes: int) -> float:
-        """Count a WebSocket's messages and bytes. Return how many seconds to wait, at most 1.
+        """Count a WebSocket's messages and bytes. Return how many seconds the caller must wait, at most 1.
 
-        After each wait, call this method again with 0 messages and 0 bytes, until it returns 0.
+        After each wait, call this method again with 0 messages and 0 bytes, until the result is 0.
         """
         keys = _keys(peer, role)
         longest_ms = 0

@@ -53,14 +53,14 @@ class ConnectionLimits:
         return ConnectionPlace(self, address)
 
     def left(self, address: str) -> None:
-        """Forget a connection."""
+        """Stop counting one connection from this address."""
         self.open -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
 
     def reached(self, setting: str, what: str, peer: str) -> None:
-        """Count that `peer` reached a limit. Log each setting at most once in 10 s."""
+        """Count that `peer` reached a limit. Log each setting at most once every 10 s."""
         self.times_reached[setting] += 1
         now_s = time.monotonic()
         if now_s - self._logged_s.get(setting, -_LOG_PERIOD_S) >= _LOG_PERIOD_S:

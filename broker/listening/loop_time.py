@@ -19,9 +19,9 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# An idle pass of the event loop costs a few percent of this time.
+# How long a connection may work in one turn. A pass of the event loop without work takes a few percent of this time.
 PART_NS: Final = 125_000
-# A message waits for at most about five turns, which take about 1.3 ms.
+# How long all connections together may work in one turn. A message waits at most about five turns, or 1.3 ms.
 TURN_NS: Final = 250_000
 
 
@@ -33,7 +33,7 @@ class LoopTime:
         now_ns: Callable[[], int] = time.perf_counter_ns,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
     ) -> None:
-        """`now_ns` is a steady clock. `cpu_ns` returns the CPU time of the loop's thread."""
+        """`now_ns` is a monotonic clock. `cpu_ns` returns the CPU time of the loop's thread."""
         self.now_ns = now_ns
         self._cpu_ns = cpu_ns
         self._cpu_at_turn_ns = 0
@@ -183,7 +183,7 @@ class TimeShare(Share):
     def close(self) -> None:
         """Stop waiting for turns. Safe to repeat.
 
-        First cancel the tasks in `turn`, because this method does not wake them.
+        First cancel the tasks that wait in `turn`, because this method does not wake them.
         """
         self._waiting.clear()
         self._time.fair.leave(self)

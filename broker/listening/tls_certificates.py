@@ -1,4 +1,4 @@
-"""The certificate of all ports with TLS, read again when its files change.
+"""Load the certificate of all TLS ports, and load it again when its files change.
 
 Open connections keep the old certificate.
 """
@@ -32,7 +32,7 @@ _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3
 
 
 class CertificateUnusable(Exception):
-    """A TLS file is missing or unusable. The message names its setting, not its path."""
+    """A TLS file is missing or unusable. The error text names the file's setting, not the path."""
 
 
 class TlsCertificates:
@@ -41,7 +41,7 @@ class TlsCertificates:
     def __init__(self, settings: DoorSettings, *, asks_clients: bool) -> None:
         """Read the files. Raises CertificateUnusable.
 
-        `asks_clients` asks for client certificates if a trust file is set.
+        If `asks_clients` is true and a trust file is set, clients are asked for a certificate.
         """
         self._settings = settings
         self._asks_clients = asks_clients and settings.tls_trust_file is not None
@@ -125,7 +125,7 @@ class TlsCertificates:
 def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientCertificate | None:
     """Return the client's certificate from the result of `getpeercert()`.
 
-    Return None unless the certificate has exactly one common name.
+    Returns None unless the certificate has exactly one common name.
     """
     if not peer_certificate:
         return None

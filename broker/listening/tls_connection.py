@@ -46,7 +46,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._is_reading = True
         self._is_continuing = False  # Whether `_continue` is scheduled
 
-    # -- calls from the socket -----------------------------------------------------------------------------------
+    # -- Called by the socket's transport ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._loop = asyncio.get_running_loop()
@@ -79,7 +79,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._is_closing = True
         self._on_lost()
 
-    # -- handshake -----------------------------------------------------------------------------------------------
+    # -- Handshake -----------------------------------------------------------------------------------------------
 
     def _shake_hands(self) -> None:
         try:
@@ -109,7 +109,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         peer = self._transport.get_extra_info("peername") or ("unknown", 0)
         return f"{peer[0]}:{peer[1]}"
 
-    # -- decrypted bytes -----------------------------------------------------------------------------------------
+    # -- Decrypted bytes -----------------------------------------------------------------------------------------
 
     def _read(self) -> None:
         protocol = self._protocol
@@ -121,7 +121,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 break
             except ssl.SSLError:  # `close` sends the TLS alert
                 data = b""
-            if not data:  # The peer has closed or broken TLS
+            if not data:  # The peer ended or broke the TLS session
                 self.close()
                 return
             protocol.data_received(data)
@@ -136,7 +136,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         if self._outgoing.pending:
             self._transport.write(self._outgoing.read())
 
-    # -- calls from the application protocol ---------------------------------------------------------------------
+    # -- Called by the application protocol ---------------------------------------------------------------------
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name == "peercert":
@@ -189,7 +189,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             return
         self._is_reading = True
         self._transport.resume_reading()
-        # Some bytes may have arrived already.
+        # Bytes that arrived before the pause cause no new event.
         if not self._is_continuing:
             self._is_continuing = True
             self._loop.call_soon(self._continue)
@@ -201,7 +201,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         if self._is_closing:
             return
         self._is_closing = True
-        with contextlib.suppress(ssl.SSLError):  # The peer's close alert is not needed
+        with contextlib.suppress(ssl.SSLError):  # Do not wait for the peer's close alert
             self._tls.unwrap()
         self._send_encrypted()
         self._transport.close()

@@ -1,7 +1,7 @@
 """A cache of the newest and the recently read entries of all topics.
 
 Consumers that keep up find new entries here and do not read PostgreSQL. Subscriptions that read a backlog at nearby
-positions share their reads. The oldest arrivals leave the cache first.
+positions share their reads. The entries that were added first leave the cache first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from broker.core.entry import StoredEntry
 
 __all__ = ["EntryCache", "TopicEntries"]
 
-# Memory for an entry's tuple, ints and references. Small entries would otherwise take six times the budget.
+# Memory for an entry's tuple, ints and references. If not counted, small entries would take six times the budget.
 ENTRY_OVERHEAD_BYTES = 600
 
 TopicEntries = dict[int, dict[int, StoredEntry]]  # Entries by ledger id and entry id

@@ -1,8 +1,8 @@
-"""Delayed delivery of one topic: Shared and Key_Shared subscriptions pass over an entry until it is due.
+"""Delayed delivery of one topic. Shared and Key_Shared subscriptions skip an entry until the entry is due.
 
-The due time belongs to the entry, so one bitmap serves all subscriptions of the topic. The append stores the due time
-in `vela_delayed_entry`. Memory holds the nearest due times. Housekeeping deletes the rows of due entries.
-The timer of `Deadlines` and Celery's tick call `run_due`.
+The due time belongs to the entry, so one bitmap of waiting entries serves all subscriptions of the topic. The append
+stores the due time in `vela_delayed_entry`. Memory holds the nearest due times. Housekeeping deletes the rows of due
+entries. The timer in `Deadlines` and a periodic Celery task (the tick) call `run_due`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RELEASE_ENTRIES: Final = 2000  # Limit for one turn of the event loop
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = (1 << 63) - 1
 _LOOK_AGAIN_S: Final = 0.005
-_LONGEST_WAIT_MS: Final = 250  # Limit of the wait until earlier releases are sent
+_LONGEST_WAIT_MS: Final = 250  # Limit of the wait until the entries released before are sent
 _READ_AGAIN_MS: Final = 1000
 
 
@@ -46,7 +46,7 @@ class ReplayTarget(Protocol):
     """The interface that delayed messages need from the topic's subscriptions."""
 
     def replay(self, positions: Sequence[Position]) -> None:
-        """Send these entries on every subscription that passed them over."""
+        """Send these entries on every subscription that skipped them."""
 
     def has_room_for_replays(self) -> bool:
         """Return whether more due entries may be released.
@@ -87,7 +87,7 @@ class DelayedMessages:
         self._has_released = False  # Whether entries were released since the last `prune`
         self._released_ms = 0
         self._is_looking_again = False
-        self._first_ledger = 0  # Rows of older ledgers are deleted
+        self._first_ledger = 0  # Rows of older ledgers have been deleted
 
     def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
         """Set the entries that the table holds for each ledger. Call this before any read or append."""
@@ -150,7 +150,7 @@ class DelayedMessages:
         """Release due entries and return how many. Safe to repeat.
 
         One call releases at most RELEASE_ENTRIES. Later turns of the event loop release the rest. A release may wait up
-        to 250 ms until entries that were released before are sent.
+        to 250 ms until the entries released before are sent.
         """
         if not self._log.is_open:
             return 0
@@ -166,7 +166,7 @@ class DelayedMessages:
             self._released_ms = now_ms
             self._target.replay(released)
         if len(released) == RELEASE_ENTRIES:
-            # The timer may be off. Celery's tick alone must release any number of entries.
+            # The timer may be off. One call by Celery's tick must then lead to the release of all due entries.
             asyncio.get_running_loop().call_soon(self._release_more)
         return len(released)
 

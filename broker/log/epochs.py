@@ -1,7 +1,8 @@
-"""Writes guarded by owner epochs: a statement of a former owner stores nothing.
+"""Guard writes with owner epochs, so that a statement of a former owner stores nothing.
 
-Each write names the epoch under which this process owns the topic. A broker that takes the topic advances the epoch.
-This process also advances the epoch, to rule out late effects of an old statement.
+Each write names the epoch, the number under which this process owns the topic. A broker that takes the topic advances
+the epoch. This process also advances the epoch, to rule out late effects of an old statement. Fencing a log means to
+close the log because another broker may own the topic, or because memory may differ from what is stored.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ class Epochs:
             return kept
 
     async def advance_or_fence(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
-        """Make sure that statements under these epochs have no further effect. Return the logs still owned.
+        """Make sure that statements under these epochs have no further effect.
 
-        Fences each log that another broker took. If advancing fails, fences all logs.
+        Returns the logs that this process still owns. Fences each log that another broker took. If advancing fails,
+        fences all logs.
         """
         reason = TAKEN
         try:
@@ -95,10 +97,10 @@ class Epochs:
     async def write(
         self, log: TopicLog, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
     ) -> T | None:
-        """Run one guarded write until its outcome is known. Return None if the log is closed.
+        """Run one guarded write until its outcome is known. Return None only if the log is closed.
 
-        `call` gets the connection and the epoch, and returns None if the write was fenced. The rules of `write_all` for
-        errors, repetition and cancellation apply.
+        `call` gets the connection and the epoch, and returns None if the epoch is out of date. The rules of `write_all`
+        for errors, repetition and cancellation apply.
         """
 
         async def write_one(connection: Connection, epochs: Mapping[TopicLog, int]) -> Mapping[TopicLog, T]:
@@ -116,8 +118,8 @@ class Epochs:
     ) -> dict[TopicLog, T]:
         """Run one guarded write of many logs until its outcome is known. Return each log's result.
 
-        `call` leaves out logs whose write was fenced. This method leaves out logs that are closed. `call` must be safe
-        to repeat. After a lost connection, the epochs advance first, so a late statement cannot undo later writes.
+        `call` leaves out logs whose epoch is out of date. Logs that are not in the result are closed. `call` must be
+        safe to repeat. After a lost connection, the epochs advance first, so a late statement cannot undo later writes.
         Raises psycopg.Error if the server refuses, and any other error of `call`. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
@@ -154,7 +156,7 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None and stores nothing if one of the logs is closed. If another broker takes a log while the connection
+        Returns None and stores nothing if another broker took one of the topics. If that happens while the connection
         is lost, the outcome stays unknown. This method then closes all logs and returns None. `call` must be safe to
         repeat. Raises psycopg.Error if the server refuses, and any other error of `call`. Not safe to cancel.
         """

@@ -1,4 +1,7 @@
-"""Seal ledgers and open the next ledgers of many topics with one statement."""
+"""Seal ledgers and open the next ledgers of many topics with one statement.
+
+A segment is a set of tables in PostgreSQL that stores ledgers of many topics.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Read one topic's log from segments and files.
+"""Read one topic's log from segments (tables in PostgreSQL) and files of offloaded ledgers.
 
 Entry ids have no gaps. A missing entry below the last known entry is a fault, unless the ledger was trimmed or moved
-meanwhile.
+during the read.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class TopicReader:
         return wanted
 
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Load the message counts of ranges (ledger id, first entry, last entry). Safe to repeat.
+        """Load the message counts of ranges (ledger id, first entry, last entry) into memory. Safe to repeat.
 
         Long ranges are loaded in pieces. Raises GapInLog if the last entry of a piece is missing. The counts of other
         missing entries stay unknown, so cursors can still move past those entries.
@@ -201,7 +201,7 @@ class TopicReader:
         *,
         is_whole: Callable[[T], bool],
     ) -> T | None:
-        """Run `call`, and repeat it if the ledger moves meanwhile. Return None if the ledger was trimmed."""
+        """Run `call`, and repeat it if the ledger's place changes meanwhile. Return None if the ledger was trimmed."""
         while (place := self._place(ledger_id)) is not None:
             try:
                 answer = await call(place)

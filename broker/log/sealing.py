@@ -1,4 +1,7 @@
-"""Seal the open ledgers of idle topics. Otherwise, their closed segments could never be dropped."""
+"""Seal the open ledgers of idle topics.
+
+Otherwise, the closed segments (sets of PostgreSQL tables) with these ledgers could never be dropped.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ async def seal_idle(epochs: Epochs, log: TopicLog, *, open_segment_id: int) -> b
 
 
 async def seal(epochs: Epochs, log: TopicLog, ledger: LedgerInfo) -> bool:
-    """Seal a ledger and store its totals. Return False if the log is closed. Safe to repeat."""
+    """Seal a ledger and store its totals. Return False only if the log is closed. Safe to repeat."""
     done = await epochs.write(
         log,
         lambda connection, epoch: store.seal_ledger(

@@ -1,6 +1,6 @@
 """Read entries for compaction, and rewrite batches from which messages are removed.
 
-A removed message leaves a placeholder in its batch, so the other messages keep their indexes. Clients skip a
+A removed message leaves a placeholder in its batch, so the other messages keep their batch indexes. Clients skip a
 placeholder and grant its permit again.
 """
 
@@ -92,7 +92,7 @@ def last_kept_index(entry: StoredEntry, *, max_message_bytes: int) -> int:
 
 
 def _groups(opened: OpenedEntry) -> Iterator[tuple[SingleMessageMetadata, bytes]]:
-    # The bytes of a message include its metadata.
+    # Yields the metadata of each message, and all bytes of the message including the metadata.
     metadata, payload = opened
     offset = 0
     for index in range(metadata.num_messages_in_batch):

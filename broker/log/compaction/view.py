@@ -48,7 +48,7 @@ class CompactedView:
         self.stored = stored
         self.counters = CompactionCounters()
         self.is_running = False  # Also true while a run waits for its turn
-        # Without this lock, two changes could choose the same run number.
+        # Without this lock, two changes of the compaction could choose the same run number.
         self.changing = asyncio.Lock()
 
     @property
@@ -96,7 +96,7 @@ class CompactedView:
         return entry, last_kept_index(entry, max_message_bytes=self._max_message_bytes)
 
     async def first_since(self, time_ms: int) -> Position | None:
-        """Return the position of the first kept entry appended at or after `time_ms`; None if there is none."""
+        """Return the position of the first kept entry appended at or after `time_ms`; None if no such entry exists."""
         return await repeat_until_done(
             self._pool,
             lambda c: store.first_since(c, self._topic_id, time_ms),

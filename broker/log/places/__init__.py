@@ -1,1 +1,1 @@
-"""The places of a ledger's entries. A place is a segment in PostgreSQL or a file."""
+"""The places of a ledger's entries. A place is a file, or a segment (a set of tables in PostgreSQL)."""

@@ -1,4 +1,4 @@
-"""A ledger in a file. Threads read the files, because slow storage would block the event loop."""
+"""Read offloaded ledgers from files. The reads run in threads, because slow storage would block the event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OffloadedUnreadable(PersistenceFailed):
 
 
 class FileReads:
-    """The files of all offloaded ledgers."""
+    """Runs calls on the files of all offloaded ledgers."""
 
     def __init__(self, url: str, *, cache_bytes: int) -> None:
         """`url` is VELA_OFFLOAD_URL, which may be empty while no ledger is offloaded."""

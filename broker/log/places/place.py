@@ -1,4 +1,4 @@
-"""The interface for reading a ledger from PostgreSQL or a file."""
+"""The interface for reading a ledger from a file, or from a segment (a set of tables in PostgreSQL)."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class LedgerPlace(Protocol):
         """
 
     async def read_some(self, entry_ids: Sequence[int]) -> list[StoredEntry]:
-        """Return the stored entries with these ids, in the order of ids."""
+        """Return the stored entries with these ids, in the order of their ids."""
 
     async def read_counts(self, first: int, last: int) -> list[tuple[int, int, int]]:
         """Return (entry id, cumulative messages, cumulative bytes) of the stored entries from `first` to `last`."""
 
     async def append_ms(self, entry_id: int) -> int | None:
-        """Return when an entry was appended, in Unix milliseconds; None if it is not stored."""
+        """Return when an entry was appended, in Unix milliseconds; None if the entry is not stored."""
 
     async def messages_through(self, entry_id: int) -> int | None:
         """Return the topic's cumulative messages up to and including an entry; None if the entry is not stored."""

@@ -1,4 +1,4 @@
-"""A ledger in a segment's tables. Reads are repeated while the database is unavailable."""
+"""Read a ledger from a segment, a set of tables in PostgreSQL. Repeat reads while the database is unavailable."""
 
 from __future__ import annotations
 

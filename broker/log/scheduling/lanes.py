@@ -1,7 +1,7 @@
-"""The writer's lanes. Each lane is a task with its own connection, and stores the sends of waiting logs.
+"""The writer's lanes. Each lane is a task with its own connection, and stores the waiting sends of producers.
 
-Two lanes store at a time. A third lane may copy the next rows of a log while earlier rows of that log commit. When the
-copied rows may commit, the third lane counts as storing.
+Normally at most two lanes store at a time. A third lane may copy the next rows of a log while earlier rows of that log
+commit. When the copied rows may commit, the third lane also counts as storing.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Lanes:
         self._wake()
 
     def turn_came(self, lane: Lane) -> None:
-        """Count this lane as storing, because its copied rows may commit."""
+        """Count this lane as storing, because its copied rows may commit now."""
         lane.job = _Job.STORING
         self._wake()
 

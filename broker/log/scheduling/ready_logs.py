@@ -1,7 +1,7 @@
-"""The logs that wait for a lane of the writer.
+"""The logs that wait for a lane, one of the writer's tasks.
 
-Each log is checked at most twice, however many logs wait. A log begins in `_new`. A check may move the log to `_sound`
-or `_full`. A later check may move the log from `_sound` to `_full`.
+Each log is checked for a usable ledger at most twice, however many logs wait. A log begins in `_new`. A check may move
+the log to `_sound` or `_full`. A later check may move the log from `_sound` to `_full`.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ class Size(NamedTuple):
     size_bytes: int
 
 
-# 1,000 rows of 1 KB take about 15 ms. More rows only add latency. The size is half of what one connection may send
+# 1,000 rows of 1 KB take about 15 ms. More rows only add latency. 2 MiB is half of what one connection may send
 # without a receipt, because one half commits while the other half gathers.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
-# How long `BESIDE_LIGHT` lasts after a light topic and another topic took turns.
+# How long `BESIDE_LIGHT` applies after a light topic and another topic took turns.
 _LASTS_S: Final = 0.1
 
 
