@@ -36,9 +36,8 @@ class TrimLimits:
 
     # Number of entries before the first entry that a durable subscription, compaction or deduplication needs.
     acked_entries: int | None
-    pinned_entries: int | None = (
-        None  # Number of entries before the first entry that an undo or a bookmark needs
-    )
+    # Number of entries before the first entry that an undo or a bookmark needs.
+    pinned_entries: int | None = None
     pinned_bytes: int = -1  # In a larger topic, undo and bookmarks keep nothing; -1 = no limit
 
 

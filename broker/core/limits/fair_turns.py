@@ -1,6 +1,6 @@
 """Share the time of one event loop among connections, by deficit round robin.
 
-Time is divided into turns. A turn limits the working time of all connections together, and of each connection to its
+Time is divided into turns. A turn limits the working time of all connections together, and gives each connection one
 part. A connection that has used its part waits in line. The line gets about half of a turn, because an idle connection
 with new data must not queue behind busy connections.
 """
