@@ -15,19 +15,19 @@ __all__ = [
     "StoredEntry",
 ]
 
-# The flags are stored with the entry. Dispatch need not parse the metadata again.
-FLAG_BATCH = 1  # the payload is framed as a batch, perhaps of one message
-FLAG_MARKER = 2  # an entry for brokers of a Pulsar cluster; consumers do not get the entry
-FLAG_CHUNK = 4  # one part of a large message
+# The flags are stored with the entry, so that dispatch need not parse the metadata again.
+FLAG_BATCH = 1  # The payload is framed as a batch, perhaps of one message
+FLAG_MARKER = 2  # A control entry of a Pulsar cluster, which consumers never get
+FLAG_CHUNK = 4
 FLAG_LAST_CHUNK = 8
-FLAG_DELAYED = 16  # the entry was not yet due when it was appended
-FLAG_ORDERING_KEY = 32  # `key_hash` comes from the ordering key, so a search by key must not use it
-# This flag is never stored. It is set when the entry is read.
-FLAG_CORRUPT = 1 << 14  # the checksum or the metadata is wrong
+FLAG_DELAYED = 16  # The entry was not yet due when it was appended
+FLAG_ORDERING_KEY = 32  # `key_hash` is that of the ordering key, so a search by key must ignore `key_hash`
+# This flag is never stored. It means that the checksum or the metadata is wrong.
+FLAG_CORRUPT = 1 << 14
 
 
 class StoredEntry(NamedTuple):
-    """One entry. `data` is in Pulsar's wire format and begins with the checksum magic.
+    """One entry. `data` is in Pulsar's wire format and begins with the magic number of the checksum.
 
     A named tuple takes 0.3 µs to build, and a frozen dataclass 2 µs.
     """
@@ -36,10 +36,10 @@ class StoredEntry(NamedTuple):
     entry_id: int
     messages: int  # 1 if the entry is not a batch
     flags: int
-    key_hash: int | None  # hash slot of the ordering key, else of the key; None = no key
+    key_hash: int | None  # Hash slot of the ordering key, or else of the key; None = no key
     deliver_at_ms: int  # Unix time; 0 = no delay
     append_ms: int  # Unix time; never decreases within a persistent topic
-    cumulative_messages: int  # messages of the topic up to and including this entry
+    cumulative_messages: int  # Messages of the topic up to and including this entry
     cumulative_bytes: int
     data: bytes
 

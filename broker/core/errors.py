@@ -1,4 +1,4 @@
-"""Errors with which the broker answers a client.
+"""Errors that the broker sends to clients.
 
 `code` is the name of one of Pulsar's ServerErrors. `retriable` means that the same request may succeed later.
 """
@@ -39,7 +39,7 @@ class SubscriptionNotFound(BrokerError):
 
 
 class SubscriptionBusy(BrokerError):
-    """The subscription's consumers or a cursor move do not allow the request now."""
+    """The request conflicts with connected consumers or with a cursor move."""
 
     code = "ConsumerBusy"
     retriable = True

@@ -1,4 +1,4 @@
-"""The hash slots that Key_Shared divides among its consumers."""
+"""The hash slots that a Key_Shared subscription divides among its consumers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class SlotRange(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def slot_of_key(key: bytes) -> int:
-    """Return the slot of a key, from 1 to 65535. A key that hashes to 0 gets slot 1, as in new Pulsar brokers."""
+    """Return the slot of a key, from 1 to 65535. A key that hashes to 0 gets slot 1, as in recent Pulsar brokers."""
     return murmur3_32(key) % SLOTS or 1
 
 
 def slot_of_position(position: Position) -> int:
     """Return the slot of an entry without a key, from 1 to 65535.
 
-    Consecutive entries get slots that are far apart, for the reason in docs/decisions/0011.
+    Consecutive entries get slots that are far apart. Decision 0011 in docs/decisions explains why.
     """
     return ((position[0] * 31 + position[1]) * _GOLDEN >> 16) % SLOTS or 1

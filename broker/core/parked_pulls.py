@@ -1,4 +1,4 @@
-"""Requests that are parked until a message arrives or their time is over."""
+"""Long-poll requests, which are parked until a message arrives or their time is over."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Matches: TypeAlias = Callable[[Properties], bool]
 
 
 class QueueKey(NamedTuple):
-    """One queue of a topic."""
+    """One queue: a partition of a topic, or a topic without partitions."""
 
     topic: str  # Full name without the partition
-    queue: int  # Partition, or -1 if the topic has no partitions
+    queue: int  # Partition number, or -1
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -37,7 +37,7 @@ class ParkedRequest:
 
     @property
     def due_ms(self) -> int:
-        """The Unix time in milliseconds at which the request's time is over."""
+        """The Unix time at which the request's time is over."""
         return self.parked_ms + self.park_ms
 
 
@@ -63,7 +63,7 @@ class ParkedRequests(Generic[H]):
         return self._queues
 
     def park(self, parked: H) -> int:
-        """Park a request and return when to call `check`.
+        """Park a request, and return when to call `check`.
 
         Do not await between looking for messages and this call. Otherwise a message could arrive unnoticed.
         """
@@ -89,10 +89,10 @@ class ParkedRequests(Generic[H]):
         newest_again: Callable[[], int],
         arrived: Callable[[int], Iterable[Properties]] | None = None,
     ) -> list[H]:
-        """Remove and return the requests of one queue that have a new message, or whose time is over.
+        """Remove and return the requests of one queue for which a message arrived, or whose time is over.
 
-        `newest_again` reads the end of the queue again. `arrived` returns the properties of the messages from an offset
-        on. Without `arrived`, every filter matches.
+        `newest_offset` is the end of the queue, and `newest_again` reads the end again. `arrived` returns the
+        properties of all messages from an offset on. Without `arrived`, every filter matches.
         """
         waiting = self._queues.pop(key, {})  # Another call must not answer the same requests
         ready: list[H] = []
@@ -125,8 +125,7 @@ class ParkedRequests(Generic[H]):
     ) -> list[H]:
         """Remove and return the requests whose time is over.
 
-        Every 5 s, also remove and return the requests whose queue has newer messages. Calls `on_error` if `newest_of`
-        fails.
+        Every 5 s, also remove and return the requests whose queue has newer messages.
         """
         ready = self.pop_due(now_ms)
         if now_ms - self._last_full_check_ms < FULL_CHECK_MS:
@@ -142,7 +141,7 @@ class ParkedRequests(Generic[H]):
         return ready
 
     def next_check_ms(self) -> int | None:
-        """Return when to call `check` again, or None."""
+        """Return when to call `check` again, or None if nothing is parked."""
         due_ms = self._due.next_due_ms()
         return None if due_ms is None else min(due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 

@@ -1,4 +1,7 @@
-"""The ledgers of a topic. A ledger is a run of entries. Only the last ledger may be open for appends."""
+"""The ledgers of a topic.
+
+A ledger is a run of entries. Only the last ledger may be open for appends. All other ledgers are sealed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from broker.core.position import EARLIEST, Position
 class LedgerInfo:
     """A snapshot of one ledger.
 
-    The counts before the ledger include trimmed entries. Times are Unix time.
+    The `_before` counts cover all earlier entries, including trimmed entries. Times are Unix time.
     """
 
     ledger_id: int
@@ -85,7 +88,7 @@ class Ledger:
 class LedgerMap:
     """The ledgers of one topic in order of id, shared by the topic's cursors.
 
-    The end is the position after the entries of the last ledger.
+    "The end" means the position after the last ledger's entries.
     """
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:
@@ -114,7 +117,7 @@ class LedgerMap:
         return None
 
     def add(self, info: LedgerInfo) -> None:
-        """Add a ledger at the end.
+        """Add a newer ledger.
 
         Raises ValueError if the id is not above the last ledger's id, or if the last ledger is open.
         """
@@ -150,10 +153,10 @@ class LedgerMap:
         return ledger.info()
 
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
-        """Forget the oldest `count` ledgers after trimming, and return them as they were.
+        """Forget the `count` oldest ledgers, which were trimmed, and return their last snapshots.
 
         The topic's last ledger stays as an empty ledger, to keep the topic's counts.
-        Raises ValueError if one of the ledgers is open, or if there are fewer than `count`.
+        Raises ValueError if one of the ledgers is open, or if there are fewer than `count` ledgers.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(
@@ -171,7 +174,7 @@ class LedgerMap:
 
     @property
     def total_messages(self) -> int:
-        """Messages since the topic began, including trimmed messages."""
+        """Messages ever stored, including trimmed messages."""
         if not self._ledgers:
             return 0
         last = self._ledgers[-1]
@@ -179,7 +182,7 @@ class LedgerMap:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes since the topic began, including trimmed bytes."""
+        """Bytes ever stored, including trimmed bytes."""
         if not self._ledgers:
             return 0
         last = self._ledgers[-1]
@@ -187,7 +190,7 @@ class LedgerMap:
 
     @property
     def total_entries(self) -> int:
-        """Entries since the topic began, including trimmed entries."""
+        """Entries ever stored, including trimmed entries."""
         if not self._ledgers:
             return 0
         last = self._ledgers[-1]
@@ -204,7 +207,7 @@ class LedgerMap:
     def last_position(self) -> Position:
         """Return the last stored entry.
 
-        Without entries, return (first ledger, -1). Without ledgers, return EARLIEST.
+        Returns (first ledger, -1) without entries, and EARLIEST without ledgers.
         """
         for ledger in reversed(self._ledgers):
             if ledger.entries:
@@ -212,7 +215,7 @@ class LedgerMap:
         return self._before_first()
 
     def end(self) -> Position:
-        """Return the end, or (0, 0) without ledgers."""
+        """Return the end, or (0, 0) if there are no ledgers."""
         if not self._ledgers:
             return Position(0, 0)
         last = self._ledgers[-1]
@@ -236,7 +239,7 @@ class LedgerMap:
     def previous_of(self, position: Position) -> Position:
         """Return the last stored entry below `position`.
 
-        Without entries below, return (first ledger, -1). Without ledgers, return EARLIEST.
+        Returns (first ledger, -1) without such an entry, and EARLIEST without ledgers.
         """
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
@@ -257,7 +260,7 @@ class LedgerMap:
         return self._ledgers[at] if at < len(self._ledgers) else None
 
     def entries_through(self, position: Position) -> int:
-        """Return how many entries were trimmed or are at or before `position`."""
+        """Return the number of trimmed entries plus the stored entries up to and including `position`."""
         ledger = self._by_id.get(position.ledger_id)
         if ledger is not None:
             return ledger.entries_before + max(0, min(position.entry_id + 1, ledger.entries))

@@ -1,7 +1,6 @@
-"""Cumulative counts of messages and bytes for the entries that are in use.
+"""A cache of the cumulative message and byte counts of a topic's entries.
 
-A chunk covers 32,768 entries of a ledger. It has an array of message counts and an array of byte counts. In both
-arrays, -1 means "not known".
+A chunk of the cache has the counts of 32,768 entries of one ledger. The count -1 means "not known".
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ CHUNK_MASK: Final = CHUNK_ENTRIES - 1
 # Entries to load around an unknown entry. Loading a whole chunk takes longer.
 LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
-# At most this many runs of bits are summed in Python. `compress` sums more runs in C.
+# For more runs of bits than this, `compress` is faster than a loop.
 _FEW_RUNS: Final = 200
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
@@ -32,7 +31,7 @@ def chunk_key(ledger_id: int, entry_id: int) -> int:
 
 
 def chunk_of(key: int) -> tuple[int, int]:
-    """Return the (ledger_id, chunk) of a key."""
+    """Return the ledger id and the chunk number of a key."""
     return key >> LEDGER_SHIFT, key & ((1 << LEDGER_SHIFT) - 1)
 
 
@@ -40,9 +39,9 @@ Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 
 
 class IndexMissing(Exception):
-    """Counts of some entries are not in memory. Record the counts of `ranges`, then repeat the call.
+    """A call needs counts that are not in memory. Record the counts of `ranges`, then repeat the call.
 
-    The call changed nothing. Raises ValueError without ranges, because a repeated call would fail again.
+    The failed call changed nothing.
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -60,7 +59,7 @@ class MessageIndex:
         self._messages: dict[int, array[int]] = {}
         self._bytes: dict[int, array[int]] = {}
         self._newest = -1
-        self.loads = 0  # loads under way; during a load, `evict` does nothing
+        self.loads = 0  # Loads under way; during a load, `evict` does nothing
 
     def __len__(self) -> int:
         """Return the number of chunks in memory."""
@@ -92,7 +91,7 @@ class MessageIndex:
             done += size
 
     def counts(self, ledger: Ledger, entry_id: int) -> tuple[int, int] | None:
-        """Return the (messages, bytes) of one stored entry, or None if unknown."""
+        """Return the messages and bytes of one stored entry, or None if unknown."""
         key = ledger.ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
         at = entry_id & CHUNK_MASK
         try:
@@ -115,9 +114,9 @@ class MessageIndex:
         return through - before, size_bytes[at] - bytes_before
 
     def sum_of(self, ledger: Ledger, chunk: int, bits: int) -> tuple[int, int] | None:
-        """Return the (messages, bytes) of a chunk's entries whose bit in `bits` is 1, or None if unknown.
+        """Return the messages and bytes of the entries whose bits are set in `bits`, or None if unknown.
 
-        Takes about 1 ms if every second bit is set, and microseconds if the bits form few runs.
+        Bit 0 is the chunk's first entry.
         """
         key = ledger.ledger_id << LEDGER_SHIFT | chunk
         counts, sizes = self._messages.get(key), self._bytes.get(key)
@@ -137,7 +136,7 @@ class MessageIndex:
         size_bytes = sum(compress(sizes, at_ends)) - sum(compress(sizes, at_befores)) - before[1]
         base = counts[first - 1] if first else before[0]
         if counts[high] - base == high + 1 - first:
-            return bits.bit_count(), size_bytes  # every entry has one message
+            return bits.bit_count(), size_bytes  # Every entry has one message
         return sum(compress(counts, at_ends)) - sum(compress(counts, at_befores)) - before[0], size_bytes
 
     def _before_chunk(self, ledger: Ledger, chunk: int) -> tuple[int, int] | None:
@@ -150,7 +149,7 @@ class MessageIndex:
         return counts[CHUNK_MASK], self._bytes[key][CHUNK_MASK]
 
     def messages_in(self, position: Position) -> int | None:
-        """Return the number of messages in one entry, or None if unknown or not stored."""
+        """Return the messages in one entry, or None if the number is unknown or the entry is not stored."""
         if not self._ledgers.contains(position):
             return None
         ledger = self._ledgers.get(position.ledger_id)
@@ -158,7 +157,10 @@ class MessageIndex:
         return counts[0] if counts is not None else None
 
     def require_messages_in(self, position: Position) -> int:
-        """Return the number of messages in one entry, or 0 if not stored. Raises IndexMissing if unknown."""
+        """Return the messages in one entry, or 0 if the entry is not stored.
+
+        Raises IndexMissing if the number is unknown.
+        """
         messages = self.messages_in(position)
         if messages is None:
             if not self._ledgers.contains(position):
@@ -167,17 +169,17 @@ class MessageIndex:
         return messages
 
     def messages_through(self, position: Position) -> int | None:
-        """Return the messages that were trimmed or are at or before `position`, or None if unknown."""
+        """Return the topic's total messages up to and including `position`, or None if unknown."""
         through = self.through(position)
         return through[0] if through is not None else None
 
     def bytes_through(self, position: Position) -> int | None:
-        """Return the bytes that were trimmed or are at or before `position`, or None if unknown."""
+        """Return the topic's total bytes up to and including `position`, or None if unknown."""
         through = self.through(position)
         return through[1] if through is not None else None
 
     def through(self, position: Position) -> tuple[int, int] | None:
-        """Return the (messages, bytes) that were trimmed or are at or before `position`, or None if unknown."""
+        """Return the topic's total messages and bytes up to and including `position`, or None if unknown."""
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
         if ledger is None:
@@ -221,7 +223,7 @@ class MessageIndex:
         return ranges
 
     def entry_at(self, ledger: Ledger, messages: int) -> int:
-        """Return the first entry of `ledger` whose cumulative messages exceed `messages`, else `ledger.entries`.
+        """Return the first entry of `ledger` whose cumulative message count exceeds `messages`, or `ledger.entries`.
 
         Raises IndexMissing if the count of an entry in the ledger is not known.
         """
@@ -231,7 +233,7 @@ class MessageIndex:
         return self.first_above(ledger.ledger_id, 0, ledger.entries - 1, messages)
 
     def first_above(self, ledger_id: int, low: int, high: int, messages: int) -> int:
-        """Return the first entry in low..high whose cumulative messages exceed `messages`, or high + 1.
+        """Return the first entry in low..high whose cumulative message count exceeds `messages`, or high + 1.
 
         All counts in the range must be known.
         """
@@ -244,10 +246,10 @@ class MessageIndex:
         return high + 1
 
     def evict(self, keep_from: Position, max_chunks: int) -> int:
-        """Evict the chunks that end before `keep_from`, then the least recently recorded ones, down to `max_chunks`.
+        """Evict the chunks that end before `keep_from`. If more than `max_chunks` remain, also evict others.
 
-        Returns the number of evicted chunks. The most recently recorded chunk stays. During a load every chunk stays,
-        because a cursor move may need more than `max_chunks`.
+        Chunks recorded longest ago go first. The latest chunk always stays. During a load every chunk stays, because a
+        cursor move may need more than `max_chunks`. Returns the number of evicted chunks.
         """
         if self.loads:
             return 0
@@ -270,7 +272,7 @@ class MessageIndex:
             self._newest = -1
 
     def _refresh(self, key: int) -> None:
-        # The order of the dict is the order of eviction.
+        # Eviction begins at the front of the dicts, so the latest chunk moves to the end.
         self._messages[key] = self._messages.pop(key, array("q"))
         self._bytes[key] = self._bytes.pop(key, array("q"))
         self._newest = key
@@ -283,7 +285,7 @@ def _store(counts: array[int], at: int, values: Sequence[int]) -> None:
 
 
 def _unknown(counts: array[int] | None, first: int, last: int) -> tuple[int, int] | None:
-    """Return the lowest and highest unknown index in first..last of one chunk, or None."""
+    """Return the lowest and highest unknown index in first..last of one chunk, or None if all are known."""
     if counts is None:
         return first, last
     known = min(last + 1, len(counts))
@@ -309,7 +311,10 @@ def _selectors(bits: int, high: int) -> bytes:
 def _sum_runs(
     counts: array[int], sizes: array[int], before: tuple[int, int], starts: int, ends: int
 ) -> tuple[int, int] | None:
-    """Return the sums over runs, or None if unknown. The bits in `starts` and `ends` are the borders of the runs."""
+    """Return the messages and bytes of runs of entries, or None if unknown.
+
+    The bits in `starts` and `ends` are each run's first and last entry.
+    """
     messages = size_bytes = 0
     while starts:
         first = (starts & -starts).bit_length() - 1

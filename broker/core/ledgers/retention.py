@@ -14,11 +14,11 @@ __all__ = ["Retention", "TrimLimits", "trimmable"]
 class Retention:
     """The limits within which a topic keeps acked entries. -1 = no limit, 0 = keep none."""
 
-    time_ms: int  # age of a ledger's youngest entry
-    size_bytes: int  # size of the whole topic, including unacked entries
+    time_ms: int  # Largest age of a ledger's youngest entry
+    size_bytes: int  # Largest size of the whole topic, including unacked entries
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
-        """Return whether retention allows trimming the oldest remaining ledger.
+        """Return whether retention allows trimming of the oldest remaining ledger.
 
         `kept_bytes` is the total size of the remaining ledgers.
         """
@@ -29,12 +29,16 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """The limits on trimming a topic. Counts include trimmed entries. None = no limit."""
+    """The limits on trimming a topic. Counts include trimmed entries. None = no limit.
+
+    A bookmark is a named position to which cursors can be reset.
+    """
 
     # Number of entries before the first entry that a durable subscription, compaction or deduplication needs.
     acked_entries: int | None
-    pinned_entries: int | None = None  # number of entries before the first entry that undo or bookmarks need
-    pinned_bytes: int = -1  # a larger topic ignores the pins; -1 = no limit
+    # Number of entries before the first entry that an undo or a bookmark needs.
+    pinned_entries: int | None = None
+    pinned_bytes: int = -1  # In a larger topic, undo and bookmarks keep nothing; -1 = no limit
 
 
 def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: TrimLimits, now_ms: int) -> int:

@@ -1,6 +1,6 @@
 """Decide when to close a segment, and which segment to empty by copying its ledgers.
 
-A segment is two tables of entries.
+A segment is a pair of tables with the entries of many ledgers.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 
 __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
-# If there are more segments, PostgreSQL takes a long time to plan each query over the views.
+# With more segments, PostgreSQL would need too long to plan a query over all segments.
 MAX_SEGMENTS = 64
-# From this number of segments on, segments grow larger, and copying may free less.
+# From this number on, segments may grow larger, and copying may free less.
 _CROWDED = 48
-_DOUBLES_EVERY = 4  # segments beyond `_CROWDED` that double the limits again
-_MOSTLY_DEAD = 4  # copying one byte must free at least three bytes
+_DOUBLES_EVERY = 4  # This many more segments double the limits again
+_MOSTLY_DEAD = 4  # Copying one byte must free at least three bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentUse:
-    """A closed segment and its use."""
+    """The size of a closed segment, and its use."""
 
     segment_id: int
-    size_bytes: int  # size of tables and indexes
+    size_bytes: int  # Size of tables and indexes
     ledgers: int
-    open_ledgers: int  # ledgers whose bytes are unknown until they are sealed
-    live_bytes: int  # approximate size of the sealed ledgers' rows
+    open_ledgers: int  # Ledgers that are not sealed; their sizes are unknown
+    live_bytes: int  # Approximate size of the sealed ledgers' rows
 
 
 def closing_factor(segments: int) -> int:
-    """Return the factor for the usual limits of size and age. 0 = close no segment."""
+    """Return the factor by which to raise a segment's limits of size and age. 0 = close no segment."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:
@@ -41,8 +41,8 @@ def closing_factor(segments: int) -> int:
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
     """Return the segment to empty next, or None. A segment with an open ledger has to wait.
 
-    At least three quarters of the segment's bytes must be dead. If no segment qualifies and there are many segments,
-    return the segment with the least to copy, if half of its bytes are dead.
+    At most a quarter of the segment's bytes may be live. If no segment qualifies and there are many segments, return
+    the segment with the fewest live bytes, if at most half of its bytes are live.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(

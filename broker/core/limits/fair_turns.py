@@ -1,8 +1,8 @@
 """Share the time of one event loop among connections, by deficit round robin.
 
-Each turn limits the working time of all connections together and of each connection. A connection that has used its
-part waits in line. The line gets about half of a turn, because an idle connection with new data must not queue behind
-busy connections.
+Time is divided into turns. A turn limits the working time of all connections together, and gives each connection one
+part. A connection that has used its part waits in line. The line gets about half of a turn, because an idle connection
+with new data must not queue behind busy connections.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ class Share:
     __slots__ = ("credit_ns", "is_granted", "is_waiting", "last_turn")
 
     def __init__(self) -> None:
-        self.credit_ns = 0  # Working time that is left. A negative number is a debt.
+        self.credit_ns = 0  # Working time left; a negative number is a debt
         self.is_waiting = False
         self.is_granted = False  # The connection has left the line but has not begun to work
         self.last_turn = -1
 
 
 class FairTurns:
-    """The waiting connections, and the rest of the current turn."""
+    """The connections in line, and the time left in the current turn."""
 
     def __init__(self, *, part_ns: int, turn_ns: int) -> None:
         if part_ns < 1 or turn_ns < 1:
@@ -35,7 +35,7 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # Connections that this turn may still look at
+        self._visits = 0  # How many more connections `next` may look at
 
     @property
     def is_turn_due(self) -> bool:
@@ -51,7 +51,7 @@ class FairTurns:
     def next(self) -> Share | None:
         """Remove and return the next waiting connection that may work in this turn, or None.
 
-        The connection need not begin immediately.
+        The connection need not begin to work immediately.
         """
         # Connections may have left the line since the turn began.
         while self._visits and self._line and 2 * self._left_ns > self._turn_ns:
@@ -95,7 +95,7 @@ class FairTurns:
     def wait(self, share: Share) -> None:
         """Put a connection in line. Safe to repeat.
 
-        If the turn ended before the connection had its whole part, the connection goes to the front.
+        If the turn's time was over before the connection had used its part, the connection goes to the front.
         """
         if share.is_waiting or share.is_granted:
             return

@@ -1,4 +1,4 @@
-"""Token buckets, which limit the rate of units. A full bucket holds the units of one second."""
+"""Token buckets, which limit a rate of messages or other units. A full bucket holds the units of one second."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["MOST", "PolicyField", "PolicyInvalid", "PolicyLevel", "PolicyUnit", 
 
 PolicyValue = bool | int | str
 
-MOST: Final = 2**53 - 1  # Largest whole number that every JSON reader reads exactly
+MOST: Final = 2**53 - 1  # Largest whole number that all JSON readers read exactly
 _NO_LIMIT: Final = ("infinite", "no limit", "never")  # People may write "infinite" instead of these words
 _NARROW_SPACE: Final = "\u202f"  # The console separates groups of three digits with this space
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
@@ -29,7 +29,7 @@ class PolicyInvalid(BrokerError):
 
 
 class PolicyLevel(StrEnum):
-    """The kind of object that a policy document belongs to."""
+    """The kind of object for which a policy is set."""
 
     NAMESPACE = "namespace"
     TOPIC = "topic"
@@ -49,7 +49,7 @@ class PolicyField:
 
     name: str
     kind: type[bool | int | StrEnum]
-    says: str  # Explanation for people
+    says: str  # Explanation for operators
     unit: PolicyUnit
     least: int
     most: int
@@ -93,7 +93,7 @@ class PolicyField:
         return self.check(self._number(text))
 
     def words(self, value: PolicyValue) -> str:
-        """Write a value for people. `parse` reads the result."""
+        """Return a value as text for people. `parse` accepts this text."""
         if isinstance(value, bool):
             return str(value).lower()
         if not isinstance(value, int):
@@ -108,7 +108,7 @@ class PolicyField:
         return str(value)
 
     def _number(self, text: str) -> int | str:
-        """Return the number, or `text` itself if it is not a number."""
+        """Return the number that `text` stands for, or else `text` without narrow spaces."""
         text = text.replace(_NARROW_SPACE, "")
         named = {word: value for value, word in self.named.items()}
         if (value := named.get(text.lower())) is not None:

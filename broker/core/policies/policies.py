@@ -1,6 +1,6 @@
 """Policies of namespaces and topics, and the checks of their JSON documents.
 
-A document contains only the policies that are set. The namespace's document overrides the broker's defaults, and the
+A document contains only the policies that are set. A namespace's document overrides the broker's defaults, and a
 topic's document overrides both.
 """
 
@@ -51,17 +51,17 @@ class BacklogQuotaPolicy(StrEnum):
 
 
 class InactiveTopicMode(StrEnum):
-    """The condition under which a topic without clients counts as inactive."""
+    """The extra condition under which a topic without clients counts as inactive."""
 
     NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
     SUBSCRIPTIONS_CAUGHT_UP = "delete_when_subscriptions_caught_up"
 
 
 class DeliveryStoryMode(StrEnum):
-    """The deliveries and acks that the broker records for the page of a message."""
+    """The deliveries and acks that the broker records for a message's page in the console."""
 
     OFF = "off"
-    REDELIVERED = "redelivered"  # Records start with the first failed delivery
+    REDELIVERED = "redelivered"  # Only from a message's first failed delivery on
     ALL = "all"
 
 
@@ -288,7 +288,7 @@ def valid_part(
 ) -> tuple[dict[str, PolicyValue], list[str]]:
     """Return the valid policies of a stored document, and an error message for each bad policy.
 
-    A topic must load in spite of a bad policy.
+    A bad policy must not prevent the broker from loading a topic.
     """
     usable: dict[str, PolicyValue] = {}
     complaints: list[str] = []

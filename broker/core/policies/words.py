@@ -32,7 +32,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "quota": "if a backlog is {limits}, {consequence}",
 }
 SENTENCE_TEXTS: Final = (*_TEXTS.values(), *_OVER_QUOTA.values())
-"""Every text of the sentences, for translators."""
+"""All texts from which the sentences are built, for translators."""
 
 _Say = Callable[[str], str]
 

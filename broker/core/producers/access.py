@@ -13,11 +13,11 @@ __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoc
 OUTBOX_PRODUCER: Final = "vela-outbox"  # Clients may not use this name
 
 _HIGHEST_EPOCH: Final = 2**63 - 1  # Highest epoch that PostgreSQL can store
-_EPOCH_AFTER_HIGHEST: Final = 2**62  # A count from 0 never gets near this epoch
+_EPOCH_AFTER_HIGHEST: Final = 2**62  # Epochs counted from 0 never get near this number
 
 
 class AccessMode(Enum):
-    """Pulsar's access modes of producers."""
+    """Pulsar's access modes for producers."""
 
     SHARED = "Shared"
     EXCLUSIVE = "Exclusive"
@@ -46,13 +46,13 @@ def admission(
 ) -> Admission:
     """Decide how to admit a producer.
 
-    `exclusive` is the name of the producer that has the topic to itself or is about to get the topic. `waiting` is the
-    number of producers that wait for exclusive access. `known_epoch` is the topic's epoch at the client's last
+    `exclusive` names the producer that has exclusive access or is about to get it. `waiting` is the number of producers
+    that wait for exclusive access. `known_epoch` is the topic epoch that the client remembers from an earlier
     connection.
 
-    Raises ProducerBusy if a Shared producer finds a producer that has exclusive access or waits for exclusive access.
-    Raises ProducerFenced if an Exclusive producer finds any other producer. Also raises ProducerFenced if a producer
-    would get the topic to itself but `known_epoch` is outdated.
+    Raises ProducerBusy if the new producer is Shared and another producer has or awaits exclusive access.
+    Raises ProducerFenced if the new producer is Exclusive and there is any other producer. Also raises ProducerFenced
+    if the new producer would get exclusive access but `known_epoch` is outdated.
     """
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:
@@ -81,10 +81,9 @@ def admission(
 
 
 def next_epoch(topic_epoch: int | None, known_epoch: int | None) -> int:
-    """Return the epoch of a producer that gets the topic to itself.
+    """Return the epoch of a producer that gets exclusive access.
 
-    A producer that comes back with the topic's epoch keeps that epoch. After the highest epoch, epochs continue from
-    the middle of the range.
+    A producer that comes back with the topic's epoch keeps that epoch.
     """
     if topic_epoch is None:
         return 0

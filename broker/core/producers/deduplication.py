@@ -1,7 +1,7 @@
 """Recognise duplicate messages by the highest sequence id of each producer name.
 
 Pulsar checks only the last chunk of a large message. Vela also recognises earlier chunks that a client sends again. A
-repeated first chunk of an incomplete message starts the message again.
+repeated first chunk of an incomplete message starts the message over.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Progress:
 
     highest: int = -1  # Highest sequence id of a complete message
     chunk_sequence: int = -1  # Sequence id of the latest chunked message
-    chunk_id: int = -1  # Latest chunk that did not complete the chunked message
+    chunk_id: int = -1  # Id of the latest chunk that did not complete this message
 
     def covers(self, mark: Mark) -> bool:
         """Return whether all messages of an entry are duplicates.
 
-        Pulsar compares only the first message of a batch, and may discard new messages.
+        Pulsar compares only the first message of a batch, and may therefore discard new messages.
         """
         if mark.highest <= self.highest:
             return True
@@ -62,7 +62,7 @@ class Progress:
 
 
 class DuplicateFilter:
-    """Deduplication of one topic. Pushed entries are stored or being stored."""
+    """Deduplication of one topic. A "pushed" entry is stored or being stored."""
 
     def __init__(self) -> None:
         self._pushed: dict[str, Progress] = {}
@@ -100,7 +100,7 @@ class DuplicateFilter:
         return stored is not None and stored.covers(mark)
 
     def is_settled(self, name: str) -> bool:
-        """Return whether all pushed entries of a name are stored."""
+        """Return whether all pushed entries of a producer name are stored."""
         return name not in self._in_flight
 
     def last_stored(self, name: str) -> int:
@@ -108,7 +108,7 @@ class DuplicateFilter:
         return self._stored.get(name, _NOTHING).highest
 
     def restore(self, name: str, progress: Progress) -> None:
-        """Take over the progress that an earlier owner stored."""
+        """Load the progress that an earlier owner of the topic stored."""
         self._stored[name] = progress
         self._pushed[name] = progress.copy()
 

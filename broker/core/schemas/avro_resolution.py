@@ -24,13 +24,13 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
 _MOST_COMPARISONS: Final = 50_000  # This many comparisons take about 0.3 s
-_MOST_NAME: Final = 100  # Characters of a field's name in an error message
+_MOST_NAME: Final = 100  # Most characters of a field name in an error message
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # Comparing this many symbols takes as long as comparing two types
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
 
 class Definition:
-    """A parsed definition. `named` has each type under its full and its short name."""
+    """A parsed definition. `named` has each type under its full name and its short name."""
 
     __slots__ = ("named", "root")
 
@@ -98,7 +98,7 @@ def _collect(definition: Definition, schema: AvroType, namespace: str, depth: in
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")
     if isinstance(schema, str):
-        # The enclosing namespace has precedence for a short name.
+        # A short name is looked up in the enclosing namespace first.
         full = f"{namespace}.{schema}"
         return full if full in definition.named and schema not in _PRIMITIVES else schema
     if isinstance(schema, list):
@@ -157,10 +157,10 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 
 
 class _Pair:
-    """A reader and a writer.
+    """A reader's and a writer's schema, and the state of their comparison.
 
-    Results are remembered, because records may contain themselves. Comparisons are limited, because unions multiply
-    their number.
+    `compared` remembers results, because records may contain themselves. `left` limits the comparisons, because nested
+    unions need very many.
     """
 
     __slots__ = ("compared", "left", "reader", "writer")
@@ -233,7 +233,6 @@ def _same_name(pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any]
 
 
 def _names_of(pair: _Pair, named: Mapping[str, Any]) -> list[str]:
-    """Return the name and the aliases. Each alias counts as a comparison."""
     aliases = named.get("aliases")
     if not isinstance(aliases, list):
         return [str(named["name"])]
@@ -258,7 +257,7 @@ def _record_mismatch(
         compared[key] = None  # Assume that the records are compatible, because a record may contain itself
         why = _field_mismatch(pair, reader, writer, where)
         if why is not None:
-            # Pairs found compatible meanwhile may depend on this incompatible pair, so forget those pairs.
+            # Forget the pairs that were found compatible since then, because they may depend on the wrong assumption.
             since = [compared.popitem() for _ in range(len(compared) - before)]
             compared.update(each for each in since if each[1] is not None)
         compared[key] = why

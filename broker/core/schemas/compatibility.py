@@ -1,4 +1,4 @@
-"""Decide which schemas may follow each other on a topic."""
+"""Decide which schemas a topic accepts for writing and for reading."""
 
 from __future__ import annotations
 

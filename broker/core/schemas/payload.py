@@ -28,8 +28,7 @@ _MOST_DEPTH: Final = 100
 # This many comparisons take at most 0.25 s. A recursive union could need any number.
 _MOST_COMPARISONS: Final = 30_000
 _SYMBOLS_OF_A_COMPARISON: Final = 100  # Looking through this many symbols takes as long as a comparison
-# Characters of a field's name in an error message.
-_MOST_NAME: Final = 100
+_MOST_NAME: Final = 100  # Most characters of a field name in an error message
 _INT_BITS: Final = {"int": 31, "long": 63}
 
 
@@ -39,9 +38,10 @@ def is_readable(schema: SchemaDefinition) -> bool:
 
 
 def check_payload(schema: SchemaDefinition, data: bytes) -> None:
-    """Check the bytes of a message. Raises IncompatibleSchema, whose text shows no values.
+    """Check the bytes of a message.
 
-    Accepts any bytes if the schema is not readable. Also accepts parts beyond the limits on comparisons and depth,
+    Raises IncompatibleSchema if the bytes do not fit. The error's text shows no values.
+    Accepts any bytes if `is_readable` is false. Also accepts parts beyond the limits on comparisons and depth,
     because a client's schema must not stop the broker.
     """
     if schema.type is SchemaType.STRING:
@@ -170,7 +170,7 @@ def _kind_of(schema: Any) -> str:
 
 
 def _is_primitive(kind: str, value: Any) -> bool:
-    """Return whether a value has this kind. An unknown kind fits any value."""
+    """Any value fits an unknown kind."""
     match kind:
         case "null":
             return value is None
@@ -196,7 +196,7 @@ def _wrong(where: str, value: Any, wanted: str) -> IncompatibleSchema:
 
 
 def _described(value: Any) -> str:
-    """Return only the type, because more people read the logs than the messages."""
+    """Describe only the type, because more people may read the logs than the messages."""
     match value:
         case None:
             return "null"

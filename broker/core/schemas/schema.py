@@ -63,7 +63,7 @@ class SchemaDefinition:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def is_same(self, other: SchemaDefinition) -> bool:
-        """Return whether both schemas mean the same.
+        """Return whether both schemas are equivalent.
 
         Names are ignored. Properties count only for a KeyValue schema.
         """

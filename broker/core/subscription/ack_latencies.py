@@ -25,7 +25,7 @@ class AckLatencies:
         self._counts[bucket] += messages
 
     def take(self) -> list[int] | None:
-        """Return the counts without zeros at the end, or None, and reset the counts."""
+        """Return the counts without trailing zeros, and reset the counts. Returns None if nothing was counted."""
         counts, self._counts = self._counts, None
         while counts and not counts[-1]:
             counts.pop()

@@ -9,7 +9,7 @@ from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["BUCKET_MS", "DeliveryDeadlines", "Due"]
 
-BUCKET_MS: Final = 32  # One timer serves all deadlines of one bucket
+BUCKET_MS: Final = 32  # Deadlines in the same bucket share one timer
 
 
 class Due(NamedTuple):

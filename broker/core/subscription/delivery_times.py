@@ -1,4 +1,4 @@
-"""Delivery times for dispatchers that send in order and do not record single entries."""
+"""Delivery times for dispatchers that send in order and do not record every entry."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ _PARTS: Final = 32
 class DeliveryTimes:
     """Delivery times of runs of neighbouring entries.
 
-    Every entry is reported with the time of the last delivery in its run. This time is too late by less than 1/32 of
-    the longest span while the message was unacked. The span is at most the time from the oldest unacked delivery to the
-    newest delivery.
-
-    At most 128 runs are remembered. To make room, neighbouring runs are joined if their deliveries lie less than 1/32
-    of the span apart. Joining leaves at most 66 runs.
+    The delivery time of an entry is reported as the time of the last delivery in the entry's run. At most 128 runs are
+    remembered. To make room, neighbouring runs are joined if all their deliveries lie within 1/32 of the span, which is
+    the time from the oldest unacked delivery to the newest delivery. A reported time may therefore be too late, by less
+    than 1/32 of the longest span while the entry was unacked.
     """
 
     __slots__ = ("_delivered_ms", "_first_ms", "_last", "_messages")
@@ -49,13 +47,13 @@ class DeliveryTimes:
         self._append(last, now_ms, now_ms, messages)
 
     def _move_back(self, back_ms: int) -> None:
-        """Make all times earlier after the clock was set back. Latencies stay right."""
+        """Keep latencies right after the clock was set back."""
         self._first_ms = [each - back_ms for each in self._first_ms]
         self._delivered_ms = [each - back_ms for each in self._delivered_ms]
 
     def _join(self) -> None:
         runs = list(zip(self._last, self._first_ms, self._delivered_ms, self._messages, strict=True))
-        # Perhaps only the last message of the first run is unacked, so the span begins at the run's last delivery.
+        # Perhaps only the last message of the first run is unacked, so the span begins at that run's last delivery.
         span_ms = self._delivered_ms[-1] - self._delivered_ms[0]
         self.clear()
         for last, first_ms, delivered_ms, messages in runs:

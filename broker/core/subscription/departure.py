@@ -1,4 +1,4 @@
-"""Causes of a consumer's departure."""
+"""Why a consumer left its subscription."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["DepartureCause"]
 
 
 class DepartureCause(StrEnum):
-    """The cause of a consumer's departure. The database stores the values."""
+    """The reason for a departure. The database stores the values."""
 
     CLOSED = "closed"
     LOST = "lost"  # The connection or the broker's process ended
-    BROKER = "broker"
+    BROKER = "broker"  # The broker closed the consumer
     INCOMPATIBLE = "incompatible"  # The client is too old to split batches

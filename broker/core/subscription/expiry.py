@@ -12,10 +12,10 @@ __all__ = ["Use", "is_expired", "is_inactive"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """The use of a subscription."""
+    """How a subscription is used."""
 
     consumers: int
-    last_used_ms: int  # Time when the last consumer left. If unknown, the time of creation or loading.
+    last_used_ms: int  # Time when the last consumer left; if unknown, the time of creation or loading
     backlog_messages: int
 
 

@@ -1,6 +1,6 @@
 """The recent flow of a subscription, and its longest recent gap.
 
-A gap is the time between two messages, or the time without acks while messages waited.
+A gap is the time between two messages, or a time without acks while messages waited.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GAPS: Final = 3
 LONGEST_WAIT_MS: Final = 600_000
 """The flow always counts as stopped after a silence of this length."""
 
-# Bursts at shorter intervals hardly change the lowest and highest number of waiting messages.
+# Bursts that repeat within this time hardly change the lowest and highest number of waiting messages.
 _RECENT_MS: Final = 15_000
 _BUCKET_MS: Final = 3_000
 _GAPS_REMEMBERED: Final = 15
@@ -29,11 +29,11 @@ class Sample(NamedTuple):
     """The counts of a subscription at one time."""
 
     now_ms: int
-    ready_messages: int  # Published, except messages that are still delayed
-    # Acked or passed by a cursor move. Messages that expired since the topic was loaded do not count.
+    ready_messages: int  # Published messages, except those still delayed
+    # Messages that were acked or skipped by a cursor move. Those that expired since the topic was loaded do not count.
     acked_messages: int
     waiting_messages: int  # An estimate that is 0 only if no message waits
-    cursor_version: int  # Rises when the cursor is moved, but not with acks
+    cursor_version: int  # Rises with each cursor move, but not with acks
     is_paused: bool
 
 
@@ -50,12 +50,12 @@ class Totals(NamedTuple):
         return cls(sample.now_ms, sample.ready_messages, sample.acked_messages)
 
     def skipping(self, messages: int) -> Totals:
-        """Return the totals as if more messages had been acked before."""
+        """Return the totals as if `messages` more had been acked."""
         return self._replace(acked_messages=self.acked_messages + messages)
 
 
 class LongestGap:
-    """The longest of the last 15 to 30 gaps. Gaps are forgotten 15 at a time, so two numbers are enough."""
+    """The longest of the last 15 to 30 gaps. Gaps are forgotten 15 at a time, so two maxima are enough."""
 
     __slots__ = ("_before_ms", "_count", "_now_ms")
 
@@ -131,7 +131,7 @@ class FlowWindow:
         return Totals(*self._rows[:3])
 
     def recent(self, now_ms: int) -> int:
-        """Return the index of the first bucket of the last 15 seconds, to pass as `at`."""
+        """Return the index of the first bucket of the last 15 seconds. Other methods take the index as `at`."""
         at = len(self._rows) - self._WIDTH
         while at and self._rows[at - self._WIDTH] >= now_ms - _RECENT_MS:
             at -= self._WIDTH

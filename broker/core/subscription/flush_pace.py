@@ -1,4 +1,4 @@
-"""Pauses between flushes of cursors."""
+"""Pauses between flushes, which store the changed cursors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WINDOW_S: Final = 1.0
 """The longest time that an ack stays unstored if a flush takes less than 0.45 s."""
 
 REFUSED_PAUSE_MOST_S: Final = 60.0
-"""The longest pause between two attempts to store a refused cursor."""
+"""The longest pause between two attempts to store a cursor that the database refuses."""
 
 _LEAST_S: Final = 0.1
 _PAUSES_PER_FLUSH: Final = 20  # Flushing takes less than a twentieth of the time, unless flushes are slow
