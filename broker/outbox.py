@@ -49,8 +49,8 @@ def publish(
     the key chooses the partition. In a transaction, messages of one topic or partition keep the order of the calls.
     Two transactions keep their order only if the second begins to publish after the first has committed.
 
-    Raises InvalidTopicName, MetadataInvalid for a wrong argument, or MessageTooLarge. The payload may
-    have VELA_MAX_MESSAGE_BYTES, and properties and keys together about 10 KiB. After an error, the transaction can
+    Raises InvalidTopicName, MetadataInvalid for a wrong argument, or MessageTooLarge. The payload is limited to
+    VELA_MAX_MESSAGE_BYTES, and the properties and keys together to about 10 KiB. After an error, the transaction can
     continue.
 
     If the topic later refuses the message, the broker tries again every minute. Other messages do not wait.

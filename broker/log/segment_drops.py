@@ -140,7 +140,7 @@ class SegmentDrops:
                     last=min(ledger.entries, first + PIECE_ENTRIES) - 1,
                     more_bytes=PIECE_BYTES,
                 )
-            # If nothing was new, count again: a statement of a lost connection may have copied these entries.
+            # If nothing was new, count again: a statement left from a lost connection may have copied the entries.
             through = first + copied if copied else await self._copied(ledger, target)
             if through <= first:
                 self._damaged.add(source)

@@ -60,7 +60,7 @@ class Segments:
         """Open the next segment if the open segment is full or old. Create the views again if they are out of date.
 
         A segment without entries stays open. When there are many segments, the limits of size and age are higher. When
-        there are `MAX_SEGMENTS`, no further segment is opened.
+        there are `MAX_SEGMENTS` segments, the open segment stays open.
         """
         async with self._changing:
             await self._turn()

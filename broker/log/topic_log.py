@@ -77,7 +77,7 @@ class LogListener(Protocol):
         """Refuse these sends. None of them is stored."""
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close every client, because the log is closed. `error` is None unless the log was fenced."""
+        """Close every producer and consumer, because the log is closed. `error` is None unless the log was fenced."""
 
 
 class TopicLog:
@@ -113,10 +113,10 @@ class TopicLog:
         self.queued_bytes = 0
         self.queued_since_s = 0.0  # Valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
-        # A COPY sends this batch while `in_flight` commits. This batch commits afterwards.
+        # A COPY sends this batch while `in_flight` commits. Afterwards, this batch commits.
         self.following: AppendBatch | None = None
         self.is_paused = False
-        # Trimmed ledgers up to this id still have rows in PostgreSQL. 0 = none.
+        # Trimmed ledgers up to this id still have rows in PostgreSQL. 0 means none.
         self.trimmed_through = 0
         self._cache = cache
         self.policy = policy
@@ -187,7 +187,7 @@ class TopicLog:
         """Give the next sends their positions and return them as a batch.
 
         If a batch is in flight, the new batch follows that batch, and may commit only after `turn` is true. The last
-        entry may carry the batch over `max_bytes`. Raises ValueError if no ledger is open or `following` is taken.
+        entry may carry the batch over `max_bytes`. Raises ValueError if no ledger is open or `following` is set.
         """
         ledger = self.ledgers.open_ledger()
         if ledger is None or self.following is not None:

@@ -63,7 +63,7 @@ class Writer:
         self._lanes.start()
 
     async def drain(self) -> None:
-        """Wait until everything submitted has been answered."""
+        """Wait until all submitted sends have been answered."""
         await self._lanes.drain()
 
     async def stop(self) -> None:
@@ -104,7 +104,7 @@ class Writer:
             return
         batch.turn.add_done_callback(lambda turn: self._lanes.turn_came(lane) if turn.result() else None)
         await self._store_or_fence(lane, {log: batch})
-        if log.following is batch:  # The batch failed before its turn, and is not stored
+        if log.following is batch:  # The batch failed before its turn to commit, and is not stored
             self._wait_for_commit(log)
 
     def _wait_for_commit(self, log: TopicLog) -> None:
@@ -202,7 +202,7 @@ class Writer:
     async def _store(self, lane: Lane, batches: dict[TopicLog, AppendBatch]) -> None:
         """Store these batches. Afterwards, each batch is committed, refused or queued again, or its log is fenced.
 
-        `_follow` takes back a following batch that fails before its turn.
+        `_follow` takes back a following batch that fails before its turn to commit.
         """
         if not batches:
             return

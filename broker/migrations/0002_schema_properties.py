@@ -1,4 +1,4 @@
-"""Add the properties of schemas to the view of schemas."""
+"""Add the column `properties` to the view of schemas."""
 
 from __future__ import annotations
 

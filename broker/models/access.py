@@ -14,9 +14,9 @@ class GrantedPermission(models.Model):
     tenant = models.TextField()
     namespace = models.TextField(db_default="")
     topic = models.TextField(db_default="")  # Full name, without a partition
-    subscription = models.TextField(db_default="")  # Applies on every topic in the namespace
+    subscription = models.TextField(db_default="")  # Subscriptions of this name in the whole namespace
     role = models.TextField()
-    permission = models.CharField(max_length=16)  # On a tenant, only `admin`
+    permission = models.CharField(max_length=16)  # On a tenant, only `admin` is possible
 
     class Meta:
         db_table = "vela_permission"

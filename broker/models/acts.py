@@ -47,7 +47,7 @@ class Act(models.Model):
     progress = models.JSONField(null=True)
     message = models.BinaryField(null=True)  # The entry to publish. NULL after the act has ended
     who = models.TextField()
-    origin = models.TextField()  # Such as "command line" or "console 127.0.0.1"
+    origin = models.TextField()  # For example "command line" or "console 127.0.0.1"
     reason = models.TextField(default="")
     cursor_version = models.BigIntegerField(null=True)
     cursor_before = models.BinaryField(null=True)

@@ -16,7 +16,7 @@ class AlertRule(models.Model):
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
     threshold = models.BigIntegerField(null=True)  # NULL if the measure has no limit
-    # The rule counts only dead letters of the last `within_ms`.
+    # A rule about dead letters counts only the dead letters of the last `within_ms`.
     within_ms = models.BigIntegerField(null=True)
     # How long a value must be over the limit to fire the alert, or below the limit to clear the alert.
     for_ms = models.BigIntegerField()

@@ -10,7 +10,7 @@ __all__ = ["DeduplicatedProducer", "Deduplication"]
 
 
 class Deduplication(models.Model):
-    """The position up to which sequence ids are stored. A new owner of the topic reads the entries after it."""
+    """The position up to which sequence ids are stored. A new owner reads the entries after this position."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     ledger_id = models.BigIntegerField()
@@ -29,8 +29,8 @@ class DeduplicatedProducer(models.Model):
     pk = models.CompositePrimaryKey("topic_id", "producer_name")
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     producer_name = models.TextField()
-    sequence_id = models.BigIntegerField()  # Highest sequence id of a complete message. -1 if there is none
-    chunk_sequence_id = models.BigIntegerField()  # Id of the latest chunked message. -1 if there is none
+    sequence_id = models.BigIntegerField()  # Highest sequence id of a complete message, or -1
+    chunk_sequence_id = models.BigIntegerField()  # Sequence id of the latest chunked message, or -1
     chunk_id = models.IntegerField()  # Last stored chunk of the latest chunked message
     seen_ms = models.BigIntegerField()  # Approximate time of the last message
 

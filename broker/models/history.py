@@ -36,8 +36,8 @@ class _StatsPoint(models.Model):
     messages_redelivered = models.BigIntegerField()
     # A topic's backlog is the largest backlog of its subscriptions. The row of a partitioned topic adds up its
     # partitions. The row for all topics adds up all subscriptions. NULL if unknown.
-    backlog_before = models.BigIntegerField(null=True)  # When the bucket begins
-    backlog = models.BigIntegerField(null=True)  # When the bucket ends
+    backlog_before = models.BigIntegerField(null=True)  # Backlog when the bucket begins
+    backlog = models.BigIntegerField(null=True)  # Backlog when the bucket ends
     backlog_most = models.BigIntegerField(null=True)  # Largest backlog in the bucket
     stored_bytes = models.BigIntegerField(null=True)  # NULL for a subscription, or if unknown
     # Numbers of messages by time from delivery to ack: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.

@@ -33,8 +33,8 @@ class Segment(models.Model):
 class LedgerFile(models.Model):
     """A file outside PostgreSQL with a copy of one sealed ledger.
 
-    The row is stored before the file and deleted after the file, so that a crash leaves no file without a row. When the
-    topic's owner attaches the file, the ledger's row names it. An attached file that no ledger names is deleted.
+    The row is stored before the file and deleted after the file, so that a crash leaves no file without a row. The
+    topic's owner attaches a file by naming it in the ledger's row. An attached file that no ledger names is deleted.
     """
 
     class State(models.TextChoices):
@@ -76,7 +76,7 @@ class LedgerFile(models.Model):
 class Ledger(models.Model):
     """An append-only run of entries of one topic. Its totals are stored when the ledger is sealed.
 
-    Trimming deletes a ledger's row. The last ledger's row stays, because the next ledger's counts begin where it ended.
+    Trimming deletes a ledger's row. The last ledger's row stays, because the next ledger starts from its totals.
     """
 
     class State(models.TextChoices):

@@ -92,11 +92,12 @@ class InsightHour(models.Model):
     size_p95 = models.BigIntegerField(null=True)
     size_p99 = models.BigIntegerField(null=True)
     size_most = models.BigIntegerField(null=True)
-    delay_p50_ms = models.BigIntegerField(null=True)  # From the producer's clock to the broker's clock
+    # Time from publish to append. The clocks of producer and broker may differ.
+    delay_p50_ms = models.BigIntegerField(null=True)
     delay_p95_ms = models.BigIntegerField(null=True)
     delay_p99_ms = models.BigIntegerField(null=True)
     keyed_messages = models.BigIntegerField()
-    keys = models.BigIntegerField()  # approximate
+    keys = models.BigIntegerField()  # Approximate number
     top_keys = models.JSONField()  # At most 10 objects with `key`, `messages` and `bytes`
     # Dead letters by origin. At most 10 objects with `topic`, `subscription` and `messages`.
     letters = models.JSONField()

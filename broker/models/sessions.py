@@ -1,6 +1,7 @@
-"""Connected producers and consumers, and pulls (long-poll HTTP requests for messages) that wait.
+"""Connected producers and consumers, and pulls that wait.
 
-The tables are UNLOGGED. The broker writes a row at most once a second, and only after a change.
+A pull is a long-poll HTTP request for messages. The tables are UNLOGGED. The broker writes a row at most
+once a second, and only after a change.
 """
 
 from __future__ import annotations

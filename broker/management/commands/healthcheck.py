@@ -18,7 +18,7 @@ _LEAST_AGE_S = 15.0
 
 
 class Command(BaseCommand):
-    """Broker and console must be ready. Beat and worker must have handled a tick, a periodic task, recently."""
+    """Broker and console must be ready. Beat and worker must recently have handled a tick, Celery's periodic task."""
 
     help = "Check one role, or all of them: broker, console, worker, beat."
     requires_system_checks = []  # noqa: RUF012 - Django's own type
