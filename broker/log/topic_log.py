@@ -354,6 +354,6 @@ class TopicLog:
         return sum(each.size_bytes for each in ledgers if each is not None)
 
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
-        """Add a new open ledger. Raises ValueError unless its id is new and the previous ledger is sealed."""
+        """Add a new open ledger. Raises ValueError unless its id is the highest and the previous ledger is sealed."""
         self.segments[info.ledger_id] = segment_id
         self.ledgers.add(info)
