@@ -1,4 +1,4 @@
-"""Settings for logging in to the console."""
+"""Settings for logging in to the console, with a password or through an OpenID Connect login server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GroupRole:
     """A console role for the members of a group at the login server."""
 
     group: str
-    role: str  # one of ROLES
+    role: str  # One of ROLES
     pattern: str
 
 
@@ -40,8 +40,8 @@ def is_role_pattern(text: str) -> bool:
 def issuer_url(url: str) -> str:
     """Check and return the URL of an OpenID Connect server.
 
-    The URL must be https, or http to this machine. Raises ValueError if the URL cannot be read, has no host, or has a
-    query or a fragment.
+    Raises ValueError if the URL cannot be read, has no host, has a query or a fragment, or is neither https nor http on
+    this machine.
     """
     try:
         parts = urlsplit(url)

@@ -50,7 +50,8 @@ def publish(
     Two transactions keep their order only if the second begins to publish after the first has committed.
 
     Raises InvalidTopicName, MetadataInvalid for a wrong argument, or MessageTooLarge. The payload is limited to
-    VELA_MAX_MESSAGE_BYTES, and properties with keys to about 10 KiB. The transaction can continue after an error.
+    VELA_MAX_MESSAGE_BYTES, and the properties and keys together to about 10 KiB. After an error, the transaction can
+    continue.
 
     If the topic later refuses the message, the broker tries again every minute. Other messages do not wait.
     """

@@ -2,7 +2,7 @@
 
 Settings name filters and interceptors as `package.module.Name`. The broker creates each object once, without
 arguments, when it starts. Filters and interceptors run in the broker's event loop before each delivery, so they must
-do no I/O and take microseconds. Pulled messages and messages of non-persistent topics do not pass through them.
+do no I/O and take only microseconds. Pulled messages and messages of non-persistent topics do not pass through them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SentEntry:
     consumer: str
     ledger_id: int
     entry_id: int
-    messages: int  # Number of unacked messages
+    messages: int  # Number of the entry's unacked messages
     redelivery_count: int
     data: bytes
 

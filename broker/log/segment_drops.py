@@ -1,7 +1,8 @@
 """Drop segments without ledgers, and copy the last ledgers out of segments that are mostly trimmed.
 
-Small pieces with pauses keep appends from waiting. A copy may stop at any point, and the next turn continues it.
-Readers use the copy only after the ledger's row names the new segment.
+A segment is a pair of tables with the entries of many ledgers. Entries are copied in small pieces with pauses, so that
+appends need not wait. A copy may stop at any point, and the next turn continues it. Readers use the copy only after the
+ledger's row names the new segment.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 512 * 1024
 PIECE_ENTRIES = 1000
-_REST = 3  # Pause after a piece, in multiples of the time that the piece took
+_REST = 3  # Pause after a piece, as a multiple of the time that the piece took
 
 
 class SegmentDrops:
@@ -43,15 +44,15 @@ class SegmentDrops:
         self._segments = segments
         self._epochs = epochs
         self._open_log = open_log
-        self._damaged: set[int] = set()  # Segments that are kept because they lack entries
+        self._damaged: set[int] = set()  # Segments to keep, because they have lost entries
         self.segments = 0
         self.dropped = 0
         self.copied_entries = 0
 
     async def turn(self) -> bool:
-        """Drop segments without ledgers, then empty and drop one segment. Return whether to call this again at once.
+        """Drop segments without ledgers, then empty and drop one segment. Return True if there may be more to do.
 
-        Raises psycopg.Error, and the errors of `open_log`. Safe to repeat. Cancel this only when the broker stops.
+        Raises psycopg.Error, and the errors of `open_log`. Safe to repeat. Cancel a turn only when the broker stops.
         Otherwise, a log in memory may not know that a ledger has moved.
         """
         async with self._pool.use() as connection:
@@ -101,7 +102,7 @@ class SegmentDrops:
         if not await self._copy(log, ledger, source, target):
             return False
         if not await self._segments.views_show_all():
-            return False  # Readers of the views would miss the ledger
+            return False  # Readers of the entry views would miss the ledger
         moved = await self._epochs.write(
             log,
             lambda connection, epoch: store.move_ledger(
@@ -121,7 +122,7 @@ class SegmentDrops:
     async def _copy(self, log: TopicLog, ledger: store.LedgerToMove, source: int, target: int) -> bool:
         loop = asyncio.get_running_loop()
         # Entry ids begin at 0 and have no gaps, so the number of copied entries is the id of the next entry. If the
-        # source has lost an entry, a piece at the end copies nothing new.
+        # source has lost an entry, the number stays too small, and the last piece copies nothing new.
         first = await self._copied(ledger, target)
         while first < ledger.entries:
             if not log.is_open:
@@ -139,7 +140,7 @@ class SegmentDrops:
                     last=min(ledger.entries, first + PIECE_ENTRIES) - 1,
                     more_bytes=PIECE_BYTES,
                 )
-            # A statement that a lost connection left on the server may have copied entries meanwhile.
+            # If nothing was new, count again: a statement left from a lost connection may have copied the entries.
             through = first + copied if copied else await self._copied(ledger, target)
             if through <= first:
                 self._damaged.add(source)

@@ -1,4 +1,7 @@
-"""Choose the segments for new ledgers and for copies of long-lived ledgers."""
+"""Choose the segments for new ledgers and for copies of long-lived ledgers.
+
+A segment is a pair of tables with the entries of many ledgers. Views show the entries of all segments.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _EMPTY_BYTES = 32 * 1024  # Two empty tables, each with one page for its index a
 class Segments:
     """Keeps one segment open for new ledgers.
 
-    Every method raises psycopg.Error.
+    Every method may raise psycopg.Error.
     """
 
     def __init__(
@@ -56,8 +59,8 @@ class Segments:
     async def turn(self) -> None:
         """Open the next segment if the open segment is full or old. Create the views again if they are out of date.
 
-        A segment without entries stays open. Many segments raise the limits of size and age. No segment is opened
-        beyond `MAX_SEGMENTS`.
+        A segment without entries stays open. When there are many segments, the limits of size and age are higher. When
+        there are `MAX_SEGMENTS` segments, the open segment stays open.
         """
         async with self._changing:
             await self._turn()
@@ -90,7 +93,7 @@ class Segments:
         return segment_id
 
     async def views_show_all(self) -> bool:
-        """Create the views again if they lack a segment. Return False while a reader's transaction locks them."""
+        """Create the views again if they lack a segment. Return False while a reader's transaction locks the views."""
         async with self._changing:
             if self._views_stale:
                 await self._refresh_views()

@@ -12,18 +12,18 @@ class SendRequest(NamedTuple):
 
     sequence_id: int
     highest_sequence_id: int  # 0 if not given or below `sequence_id`
-    messages: int  # Count in the entry's metadata, not in the command
+    messages: int  # Number in the entry's metadata, not in the SEND command
     flags: int  # Bits of broker.core.entry.FLAG_*
     deliver_at_ms: int  # 0 means at once
     key_hash: int | None  # Hash slot of the ordering key or, without an ordering key, of the key
     data: bytes
-    outbox_id: int = 0  # Outbox row that the append deletes, or 0
+    outbox_id: int = 0  # Id of the outbox row that the append deletes, or 0
 
 
 class Receipt(NamedTuple):
-    """The receipt of a send. A persistent topic sends the receipt when the entry is durable.
+    """The answer to a send. On a persistent topic, the producer gets the receipt when the entry is durable.
 
-    Receipts of one producer come in the order of its sends.
+    Each producer gets its receipts in the order of its sends.
     """
 
     sequence_id: int

@@ -42,9 +42,9 @@ class AppendBatch:
     delayed: list[StoredEntry] = field(default_factory=list)
     outbox_ids: list[int] = field(default_factory=list)
     size_bytes: int = 0
-    # Monotonic time when the batch's first send was queued, or when the previous batch was taken.
+    # Monotonic time when the batch's first send was queued or the previous batch was taken, whichever is later.
     since_s: float = 0.0
-    # True once the server has locked the owner's row. The next batch can then be copied.
+    # True once PostgreSQL has locked the owner's row. The next batch can then be sent with COPY.
     can_be_followed: bool = False
     # Set only for a batch that follows another batch. The result tells whether the batch may commit.
     turn: asyncio.Future[bool] | None = None
@@ -77,7 +77,7 @@ class LogListener(Protocol):
         """Refuse these sends. None of them is stored."""
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close every client, because the log is closed. `error` is None unless the log was fenced."""
+        """Close every producer and consumer, because the log is closed. `error` is None unless the log was fenced."""
 
 
 class TopicLog:
@@ -102,21 +102,21 @@ class TopicLog:
         self.owner_epoch = owner_epoch
         self.is_open = True
         self.is_fenced = False
-        self.is_queued = False  # the log waits in the writer's queue
-        self.is_taken = False  # the writer connects or opens a ledger for the log
+        self.is_queued = False  # The log waits in the writer's queue
+        self.is_taken = False  # The writer connects to PostgreSQL or opens a ledger for the log
         self.ledgers = ledgers
-        self.segments = segments  # segment ids by ledger id, for ledgers in PostgreSQL
-        self.files = files  # file names by ledger id, for offloaded ledgers
+        self.segments = segments  # Segment ids by ledger id, for ledgers in PostgreSQL
+        self.files = files  # File names by ledger id, for offloaded ledgers
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
         self.queue: deque[Send] = deque()
         self.queued_bytes = 0
-        self.queued_since_s = 0.0  # valid while the queue is not empty
+        self.queued_since_s = 0.0  # Valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
-        # This batch is copied while `in_flight` commits, and commits afterwards.
+        # A COPY sends this batch while `in_flight` commits. Afterwards, this batch commits.
         self.following: AppendBatch | None = None
         self.is_paused = False
-        # Trimmed ledgers up to this id still have rows in PostgreSQL. 0 = none.
+        # Trimmed ledgers up to this id still have rows in PostgreSQL. 0 means none.
         self.trimmed_through = 0
         self._cache = cache
         self.policy = policy
@@ -187,7 +187,7 @@ class TopicLog:
         """Give the next sends their positions and return them as a batch.
 
         If a batch is in flight, the new batch follows that batch, and may commit only after `turn` is true. The last
-        entry may exceed `max_bytes`. Raises ValueError if no ledger is open or a batch follows already.
+        entry may carry the batch over `max_bytes`. Raises ValueError if no ledger is open or `following` is set.
         """
         ledger = self.ledgers.open_ledger()
         if ledger is None or self.following is not None:
@@ -248,7 +248,7 @@ class TopicLog:
         self.in_flight = None
         following, self.following = self.following, None
         if following is not None and following.turn is not None:
-            if following.turn.done():  # the batch waited too long, and its transaction is being rolled back
+            if following.turn.done():  # The batch waited too long, and its transaction is being rolled back
                 self._requeue(following)
             else:
                 self.in_flight = following
@@ -312,7 +312,7 @@ class TopicLog:
                 start = at
 
     def _record(self, run: list[StoredEntry]) -> None:
-        """Record the counts of these entries. The index also needs the counts of the entry before the first."""
+        """Record the counts of these entries. The index also needs the counts of the entry before them."""
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]
         size_bytes = [entry.cumulative_bytes for entry in run]
@@ -322,12 +322,12 @@ class TopicLog:
         self.index.record(first.ledger_id, max(0, first.entry_id - 1), messages, size_bytes)
 
     def cached_entry(self, position: Position) -> StoredEntry | None:
-        """Return an entry, or None if it is not in memory."""
+        """Return an entry, or None if the entry is not in memory."""
         ledger = self.cached.get(position.ledger_id)
         return None if ledger is None else ledger.get(position.entry_id)
 
     def forget(self, count: int) -> list[LedgerInfo]:
-        """Remove the oldest `count` ledgers, which are trimmed, and return them."""
+        """Remove the oldest `count` ledgers, which were trimmed, and return the ledgers."""
         dropped = self.ledgers.drop_first(count)
         for info in dropped:
             self.segments.pop(info.ledger_id, None)
@@ -354,6 +354,6 @@ class TopicLog:
         return sum(each.size_bytes for each in ledgers if each is not None)
 
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
-        """Add a new open ledger. Raises ValueError unless the previous ledger is sealed."""
+        """Add a new open ledger. Raises ValueError unless its id is the highest and the previous ledger is sealed."""
         self.segments[info.ledger_id] = segment_id
         self.ledgers.add(info)

@@ -4,7 +4,7 @@ While a commit is in flight, the writer gathers new sends. An idle writer stores
 in flight per topic, so receipts cannot overtake each other.
 
 A lane is one connection to PostgreSQL. With two lanes, PostgreSQL syncs one commit while it executes the next
-statement. A third lane copies the next rows of a busy topic during a commit, and commits these rows afterwards.
+statement. A third lane copies a busy topic's next rows to PostgreSQL during a commit, and commits them afterwards.
 
 If the outcome of a commit is unknown, the writer advances the owner epochs of the logs. After that, the old statement
 has no further effect, and the writer reads what was stored. After any failure, no open log has a batch in flight.
@@ -39,7 +39,7 @@ __all__ = ["Writer"]
 
 logger = logging.getLogger(__name__)
 
-MAX_ROLLS = 1000  # number of topics whose ledgers one statement opens
+MAX_ROLLS = 1000  # At most this many topics get a new ledger in one statement
 
 
 class Writer:
@@ -63,7 +63,7 @@ class Writer:
         self._lanes.start()
 
     async def drain(self) -> None:
-        """Wait until everything submitted has been answered."""
+        """Wait until all submitted sends have been answered."""
         await self._lanes.drain()
 
     async def stop(self) -> None:
@@ -85,15 +85,15 @@ class Writer:
             if log.needs_ledger(now_ms, self._segments.open_id):
                 full = self._ready.take_full(self._segments.open_id, now_ms, most=MAX_ROLLS - 1)
                 await self._roll([log, *full], now_ms)
-        except Exception as error:  # no append has begun, so the sends can be refused
+        except Exception as error:  # No append has begun, so the sends can be refused
             self._refuse(log, error)
             return
         finally:
             log.is_taken = False
         if not log.is_open or not log.has_sends():
-            return  # the log was closed, paused or emptied during the wait
+            return  # The log was closed, paused or emptied during the wait
         if log.needs_ledger(now_ms, self._segments.open_id):
-            self.submit(log)  # new sends came after a refusal, or the segment was closed
+            self.submit(log)  # New sends came after a refusal, or the segment was closed
             return
         await self._store_or_fence(lane, self._gather(log, now_ms))
 
@@ -104,17 +104,17 @@ class Writer:
             return
         batch.turn.add_done_callback(lambda turn: self._lanes.turn_came(lane) if turn.result() else None)
         await self._store_or_fence(lane, {log: batch})
-        if log.following is batch:  # the batch failed before its turn, and is not stored
+        if log.following is batch:  # The batch failed before its turn to commit, and is not stored
             self._wait_for_commit(log)
 
     def _wait_for_commit(self, log: TopicLog) -> None:
-        """Copy no further batch until the batch in flight is committed."""
+        """Take back the following batch, and copy no other batch until the batch in flight is committed."""
         log.take_back_following()
         if log.in_flight is not None:
             log.in_flight.can_be_followed = False
 
     async def _roll(self, logs: list[TopicLog], now_ms: int) -> None:
-        """A failure affects only the topic that causes it."""
+        """Open a new ledger for each log. A failure affects only the topic that causes the failure."""
         segment_id = self._segments.open_id
         for log in logs:
             log.is_taken = True
@@ -161,7 +161,7 @@ class Writer:
     def _take(self, log: TopicLog, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch | None:
         try:
             return log.take_batch(max_entries=max_entries, max_bytes=max_bytes, now_ms=now_ms)
-        except Exception as error:  # the sends of the other topics are still stored
+        except Exception as error:  # The sends of the other topics are still stored
             self._refuse(log, error)
             return None
 
@@ -202,7 +202,7 @@ class Writer:
     async def _store(self, lane: Lane, batches: dict[TopicLog, AppendBatch]) -> None:
         """Store these batches. Afterwards, each batch is committed, refused or queued again, or its log is fenced.
 
-        `_follow` takes back a following batch that fails before its turn.
+        `_follow` takes back a following batch that fails before its turn to commit.
         """
         if not batches:
             return
@@ -313,7 +313,7 @@ class Writer:
         await lane.close()
         unknown = _in_flight(batches)
         for log in unknown:
-            log.take_back_following()  # the epochs can be advanced only after the following batch's transaction ends
+            log.take_back_following()  # Epochs cannot be advanced before the following batch's transaction ends
         kept = await self._epochs.advance_or_fence({log: log.owner_epoch for log in unknown})
         missing: dict[TopicLog, AppendBatch] = {}
         for log, batch in unknown.items():

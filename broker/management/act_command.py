@@ -1,4 +1,4 @@
-"""The common part of the commands that apply an act."""
+"""The common part of the commands that apply an act: an operator's change, which is planned first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ActCommand"]
 class ActCommand(BaseCommand):
     """The base class of commands that plan and apply an act."""
 
-    requires_system_checks = ()  # the checks would slow down every call
+    requires_system_checks = ()  # The checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
@@ -33,7 +33,7 @@ class ActCommand(BaseCommand):
         self.add_consent(parser)
 
     def add_consent(self, parser: CommandParser) -> None:
-        """Add the options for consent, such as --yes and --dry-run."""
+        """Add the options --yes, --dry-run, --reason and --allow-drift."""
         parser.add_argument("--yes", action="store_true", help="apply without asking")
         parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
         parser.add_argument("--reason", default="", help="a reason for the act log")
@@ -64,7 +64,7 @@ class ActCommand(BaseCommand):
     def plan_and_apply(self, plan: Callable[[], acts.ActView], options: Mapping[str, Any]) -> None:
         """Show the act that `plan` returns, and apply the act if the user agrees.
 
-        Raises CommandError if the act cannot be planned or applied, or if the command cannot ask.
+        Raises CommandError if the act cannot be planned or applied, or if standard input ends before the user answers.
         """
         try:
             act = _answered(plan())

@@ -9,7 +9,7 @@ __all__ = ["caller"]
 
 
 def caller() -> str:
-    """Return the name of the operating system's user, or `uid` and a number if there is no name."""
+    """Return the user's name in the operating system, or `uid` and a number if the user has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # Python before 3.13 raises KeyError

@@ -1,4 +1,4 @@
-"""The common part of the commands on whole topics and namespaces."""
+"""The common part of the commands that plan and apply a change, called an act, of a topic or a namespace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_namespace(text: str) -> bool:
 
 
 class TopicActCommand(ActCommand):
-    """The base class of commands that act on a topic or a namespace."""
+    """The base class of commands that change a topic or a namespace."""
 
     def run_on(
         self, name: str, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]

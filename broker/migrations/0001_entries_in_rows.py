@@ -1,4 +1,4 @@
-"""Create the tables of the models, and everything that models cannot describe.
+"""Create the tables of the models, and what models cannot describe, such as triggers and views.
 
 Never split this migration, because databases have applied it.
 """

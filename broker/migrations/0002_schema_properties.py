@@ -1,4 +1,4 @@
-"""Show the properties of schemas to readers of the database."""
+"""Add the column `properties` to the view of schemas."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ class GrantedPermission(models.Model):
     pk = models.CompositePrimaryKey("tenant", "namespace", "topic", "subscription", "role", "permission")
     tenant = models.TextField()
     namespace = models.TextField(db_default="")
-    topic = models.TextField(db_default="")  # full name, without a partition
-    subscription = models.TextField(db_default="")  # applies on every topic in the namespace
+    topic = models.TextField(db_default="")  # Full name, without a partition
+    subscription = models.TextField(db_default="")  # Subscriptions of this name in the whole namespace
     role = models.TextField()
-    permission = models.CharField(max_length=16)  # a tenant has only `admin`
+    permission = models.CharField(max_length=16)  # On a tenant, only `admin` is possible
 
     class Meta:
         db_table = "vela_permission"
@@ -26,13 +26,13 @@ class GrantedPermission(models.Model):
 
 
 class AccessToken(models.Model):
-    """The record of a token. The token itself is stored nowhere."""
+    """The record of a token. The token itself is not stored."""
 
-    id = models.TextField(primary_key=True)  # the token's claim `jti`
-    role = models.TextField()  # "" = the token was made elsewhere, and revoked here
+    id = models.TextField(primary_key=True)  # The token's claim `jti`
+    role = models.TextField()  # Empty if the token was made elsewhere and only revoked here
     created_by = models.TextField()
     created_at = models.DateTimeField()
-    expires_at = models.DateTimeField(null=True)  # NULL = never, or the token was made elsewhere
+    expires_at = models.DateTimeField(null=True)  # NULL if the token never expires or was made elsewhere
     revoked_by = models.TextField(db_default="")
     revoked_at = models.DateTimeField(null=True)
 

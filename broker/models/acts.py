@@ -1,4 +1,4 @@
-"""Acts and bookmarks."""
+"""Acts, which are recorded changes, and bookmarks."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Act(models.Model):
         PLAN_REQUESTED = "plan_requested"
         PLANNED = "planned"
         APPLY_REQUESTED = "apply_requested"
-        APPLYING = "applying"  # long work, which a restarted broker continues
+        APPLYING = "applying"  # A long act is in progress, and a restarted broker continues it
         APPLIED = "applied"
         REFUSED = "refused"
         FAILED = "failed"
         EXPIRED = "expired"
-        CLIENT = "client"  # a client's command, an eviction or an expiry in progress
+        CLIENT = "client"  # A client's command, a backlog eviction or an expiry is in progress
 
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State)
@@ -43,17 +43,17 @@ class Act(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")
-    # A publish records the end of the log here before it sends.
+    # An act that publishes stores the end of the log here before it sends the message.
     progress = models.JSONField(null=True)
-    message = models.BinaryField(null=True)  # the entry of a publish; NULL after the end of the act
+    message = models.BinaryField(null=True)  # The entry to publish. NULL after the act has ended
     who = models.TextField()
-    origin = models.TextField()  # such as "command line" or "console 127.0.0.1"
+    origin = models.TextField()  # For example "command line" or "console 127.0.0.1"
     reason = models.TextField(default="")
     cursor_version = models.BigIntegerField(null=True)
     cursor_before = models.BinaryField(null=True)
-    acked_since = models.BinaryField(null=True)  # acks since the act, which an undo keeps
+    acked_since = models.BinaryField(null=True)  # Acks since the act. An undo keeps these acks
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # The unique constraint serves as the index.
+    # This column needs no index, because the index of a unique constraint begins with it.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -99,7 +99,7 @@ class Bookmark(models.Model):
     name = models.TextField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
-    until = models.DateTimeField(null=True, blank=True)  # NULL = until the bookmark is deleted
+    until = models.DateTimeField(null=True, blank=True)  # NULL if the bookmark never expires
     who = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)
 

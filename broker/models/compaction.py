@@ -11,7 +11,10 @@ __all__ = ["CompactedEntry", "Compaction", "CompactionKey", "CompactionSurvey"]
 
 
 class Compaction(models.Model):
-    """The compaction of one topic. The log keeps ledgers above the horizon until they are compacted."""
+    """The compaction of one topic. The horizon is the last compacted entry.
+
+    The log keeps all entries after the horizon. Each run stores its copies of entries under a new generation number.
+    """
 
     class State(models.TextChoices):
         RUNNING = "RUNNING"
@@ -19,24 +22,24 @@ class Compaction(models.Model):
         ERROR = "ERROR"
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
-    horizon_ledger = models.BigIntegerField()  # the horizon is the last compacted entry
-    horizon_entry = models.BigIntegerField()  # -1 = before the ledger's first entry
+    horizon_ledger = models.BigIntegerField()
+    horizon_entry = models.BigIntegerField()  # -1 if the horizon is before the ledger's first entry
     horizon_messages = models.BigIntegerField()
     horizon_bytes = models.BigIntegerField()
-    generation = models.BigIntegerField(default=0)  # readers get the entries of this generation; 0 = none yet
-    attempt = models.BigIntegerField(default=0)  # generation of the latest run
+    generation = models.BigIntegerField(default=0)  # Readers get the entries of this generation
+    attempt = models.BigIntegerField(default=0)  # Generation of the latest run
     state = models.CharField(max_length=16, choices=State)
     last_error = models.TextField(default="")
     kept_entries = models.BigIntegerField(default=0)
     kept_messages = models.BigIntegerField(default=0)
     kept_bytes = models.BigIntegerField(default=0)
-    # Results of the latest run that succeeded.
+    # The next two fields describe the latest run that succeeded.
     removed_messages = models.BigIntegerField(default=0)
     duration_ms = models.BigIntegerField(default=0)
     started_at = models.DateTimeField()
     succeeded_at = models.DateTimeField(null=True, blank=True)
     failed_at = models.DateTimeField(null=True, blank=True)
-    failures = models.IntegerField(default=0)  # failed runs in a row
+    failures = models.IntegerField(default=0)  # Failed runs since the last success
     retry_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -54,7 +57,7 @@ class CompactedEntry(models.Model):
     generation = models.BigIntegerField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
-    messages = models.IntegerField()  # includes removed messages, so that batch indexes do not change
+    messages = models.IntegerField()  # Includes the removed messages, so that batch indexes do not change
     flags = models.SmallIntegerField()
     key_hash = models.IntegerField(null=True)
     append_ms = models.BigIntegerField()
@@ -75,17 +78,17 @@ class CompactionSurvey(models.Model):
 
     class State(models.TextChoices):
         READING = "reading"
-        READY = "ready"  # the topic's owner has to do the second pass
+        READY = "ready"  # The topic's owner has to do the second pass
         DONE = "done"
         REFUSED = "refused"
 
-    topic_id = models.BigIntegerField()  # no foreign key: a survey outlives its topic
+    topic_id = models.BigIntegerField()  # No foreign key, because a survey outlives its topic
     write_id = models.TextField()
     state = models.CharField(max_length=16, choices=State)
-    generation = models.BigIntegerField()  # the generation that the survey continues
-    begin_ledger = models.BigIntegerField()  # the job reads the entries after this position
+    generation = models.BigIntegerField()  # Current generation when the survey began
+    begin_ledger = models.BigIntegerField()  # Spark reads the entries after this position
     begin_entry = models.BigIntegerField()
-    horizon_ledger = models.BigIntegerField()  # the last entry that the job reads
+    horizon_ledger = models.BigIntegerField()  # Spark reads up to and including this position
     horizon_entry = models.BigIntegerField()
     error = models.TextField(default="")
     kept_messages = models.BigIntegerField(default=0)
@@ -104,11 +107,11 @@ class CompactionKey(models.Model):
 
     pk = models.CompositePrimaryKey("survey_id", "key")
     survey_id = models.BigIntegerField()
-    key = models.BinaryField()  # MD5 of the key
+    key = models.BinaryField()  # MD5 hash of the key
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
     batch_index = models.IntegerField()
-    is_deleted = models.BooleanField()  # an empty message deletes its key
+    is_deleted = models.BooleanField()  # The message is empty, so it deletes its key
 
     class Meta:
         db_table = "vela_compaction_key"

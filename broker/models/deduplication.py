@@ -1,4 +1,4 @@
-"""The progress of each producer name on topics with deduplication."""
+"""The highest sequence ids of producers on topics with deduplication."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DeduplicatedProducer", "Deduplication"]
 
 
 class Deduplication(models.Model):
-    """The position up to which the progress is stored. A new owner reads the entries after this position."""
+    """The position up to which sequence ids are stored. A new owner reads the entries after this position."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     ledger_id = models.BigIntegerField()
@@ -24,15 +24,15 @@ class Deduplication(models.Model):
 
 
 class DeduplicatedProducer(models.Model):
-    """The progress of one producer name on a topic."""
+    """The sequence ids of one producer name on a topic."""
 
     pk = models.CompositePrimaryKey("topic_id", "producer_name")
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     producer_name = models.TextField()
-    sequence_id = models.BigIntegerField()  # highest sequence id of a complete message; -1 = none
-    chunk_sequence_id = models.BigIntegerField()  # sequence id of the latest chunked message; -1 = none
-    chunk_id = models.IntegerField()  # last stored chunk of the latest chunked message
-    seen_ms = models.BigIntegerField()  # approximate time of the last message
+    sequence_id = models.BigIntegerField()  # Highest sequence id of a complete message, or -1
+    chunk_sequence_id = models.BigIntegerField()  # Sequence id of the latest chunked message, or -1
+    chunk_id = models.IntegerField()  # Last stored chunk of the latest chunked message
+    seen_ms = models.BigIntegerField()  # Approximate time of the last message
 
     class Meta:
         db_table = "vela_deduplicated_producer"

@@ -1,4 +1,4 @@
-"""The history of topics and subscriptions, and the delivery stories."""
+"""The history of topics and subscriptions, and delivery stories, which tell what happened to single messages."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = [
 class _StatsPoint(models.Model):
     """The activity of one topic or subscription in one bucket of time. No row means that nothing changed.
 
-    The key begins with the time, so that new points and expiring points each touch one end of the index. There are no
-    foreign keys, because points outlive deleted topics.
+    The key begins with the time, so that new and expiring rows are at the two ends of the index. There are no foreign
+    keys, because rows outlive deleted topics.
     """
 
     pk = models.CompositePrimaryKey("at_ms", "topic_id", "subscription_id")
-    at_ms = models.BigIntegerField()  # when the bucket begins
-    topic_id = models.BigIntegerField()  # 0 = all topics together
-    subscription_id = models.BigIntegerField()  # 0 = the whole topic
+    at_ms = models.BigIntegerField()  # When the bucket begins
+    topic_id = models.BigIntegerField()  # 0 stands for all topics together
+    subscription_id = models.BigIntegerField()  # 0 stands for the whole topic
     messages_in = models.BigIntegerField(null=True)
     bytes_in = models.BigIntegerField(null=True)
     messages_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
     # A topic's backlog is the largest backlog of its subscriptions. The row of a partitioned topic adds up its
-    # partitions. The row for all topics adds up all subscriptions. NULL = unknown.
-    backlog_before = models.BigIntegerField(null=True)  # when the bucket begins
-    backlog = models.BigIntegerField(null=True)  # when the bucket ends
-    backlog_most = models.BigIntegerField(null=True)  # largest backlog in the bucket
+    # partitions. The row for all topics adds up all subscriptions. NULL if unknown.
+    backlog_before = models.BigIntegerField(null=True)  # Backlog when the bucket begins
+    backlog = models.BigIntegerField(null=True)  # Backlog when the bucket ends
+    backlog_most = models.BigIntegerField(null=True)  # Largest backlog in the bucket
     stored_bytes = models.BigIntegerField(null=True)  # NULL for a subscription, or if unknown
     # Numbers of messages by time from delivery to ack: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
@@ -79,7 +79,7 @@ class StatsPoint3600s(_StatsPoint):
 
 
 class StatsProgress(models.Model):
-    """The time up to which the points of one resolution are complete."""
+    """The time up to which the rows of one length of buckets are complete."""
 
     resolution_s = models.IntegerField(primary_key=True)
     until_ms = models.BigIntegerField()
@@ -94,14 +94,14 @@ class StatsProgress(models.Model):
 class DeliveryStory(models.Model):
     """Events of one kind for a run of entries on one subscription.
 
-    Rows with the event UNRECORDED may have runs of any length, so they have a separate index. In all other rows, a run
-    has at most 1,024 entries. A row about an entry therefore begins at most 1,023 entries before that entry. There are
-    no foreign keys, because rows outlive their subscription.
+    UNRECORDED stands for events for which the broker had no room. Rows with this event may have runs of any length, so
+    they have a separate index. In other rows, a run has at most 1,024 entries. A row about an entry therefore begins at
+    most 1,023 entries before that entry. There are no foreign keys, because rows outlive their subscription.
     """
 
-    id = models.BigIntegerField(primary_key=True)  # ids rise in the order in which the rows began
+    id = models.BigIntegerField(primary_key=True)  # Ids rise in the order in which the broker began the rows
     subscription_id = models.BigIntegerField()
-    event = models.SmallIntegerField()  # a value of `StoryEvent`
+    event = models.SmallIntegerField()  # A value of `StoryEvent`
     ledger_id = models.BigIntegerField()
     first_entry = models.BigIntegerField()
     last_entry = models.BigIntegerField()
@@ -109,9 +109,9 @@ class DeliveryStory(models.Model):
     until_ms = models.BigIntegerField()
     events = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    consumer_name = models.TextField()  # "" = the broker itself
+    consumer_name = models.TextField()  # Empty for events of the broker itself
     consumer_address = models.TextField()
-    detail = models.TextField()  # the target topic of a dead letter or retry letter
+    detail = models.TextField()  # Target topic of a dead letter or a retry letter
     expires_ms = models.BigIntegerField()
 
     class Meta:

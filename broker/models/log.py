@@ -21,7 +21,7 @@ class Segment(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     opened_ms = models.BigIntegerField()
     closed_ms = models.BigIntegerField(null=True, blank=True)
-    long_lived = models.BooleanField(db_default=False)  # receives ledgers copied from older segments
+    long_lived = models.BooleanField(db_default=False)  # Receives ledgers copied from older segments
 
     class Meta:
         db_table = "vela_segment"
@@ -33,18 +33,18 @@ class Segment(models.Model):
 class LedgerFile(models.Model):
     """A file outside PostgreSQL with a copy of one sealed ledger.
 
-    The row is stored before the file and deleted after the file, so that a crash leaves no file without a row. An
-    attached file that no ledger names is deleted.
+    The row is stored before the file and deleted after the file, so that a crash leaves no file without a row. The
+    topic's owner attaches a file by naming it in the ledger's row. An attached file that no ledger names is deleted.
     """
 
     class State(models.TextChoices):
         WRITING = "writing"
-        WRITTEN = "written"  # the topic's owner has not attached the file yet
+        WRITTEN = "written"  # The topic's owner has not attached the file yet
         ATTACHED = "attached"
         DELETING = "deleting"
 
-    name = models.TextField(primary_key=True)  # path below VELA_OFFLOAD_URL
-    topic_id = models.BigIntegerField()  # no foreign key: the file outlives its topic
+    name = models.TextField(primary_key=True)  # Path below VELA_OFFLOAD_URL
+    topic_id = models.BigIntegerField()  # No foreign key, because the file outlives its topic
     ledger_id = models.BigIntegerField()
     state = models.CharField(max_length=16, choices=State)
     # The next six fields keep their defaults while the file is being written.
@@ -76,7 +76,7 @@ class LedgerFile(models.Model):
 class Ledger(models.Model):
     """An append-only run of entries of one topic. Its totals are stored when the ledger is sealed.
 
-    Trimming deletes a ledger's row. The last ledger's row stays, because the next ledger continues its counts.
+    Trimming deletes a ledger's row. The last ledger's row stays, because the next ledger starts from its totals.
     """
 
     class State(models.TextChoices):
@@ -95,7 +95,7 @@ class Ledger(models.Model):
     messages_before = models.BigIntegerField(default=0)
     bytes_before = models.BigIntegerField(default=0)
     opened_ms = models.BigIntegerField()
-    first_append_ms = models.BigIntegerField(default=0)  # 0 = the ledger is open or empty
+    first_append_ms = models.BigIntegerField(default=0)  # 0 if the ledger is open or empty
     last_append_ms = models.BigIntegerField(default=0)
 
     class Meta:
@@ -134,7 +134,7 @@ class DelayedEntry(models.Model):
     """The due time of an entry that was not due when it was appended."""
 
     pk = models.CompositePrimaryKey("topic_id", "deliver_at_ms", "ledger_id", "entry_id")
-    topic_id = models.BigIntegerField()  # no foreign key, so that appends stay cheap
+    topic_id = models.BigIntegerField()  # No foreign key, so that appends stay cheap
     deliver_at_ms = models.BigIntegerField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()

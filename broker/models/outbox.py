@@ -13,10 +13,10 @@ class Outbox(models.Model):
     The table has no foreign key, so that publishing a message locks no other row.
     """
 
-    topic = models.TextField()  # full name, or a short name if a project inserted the row itself
+    topic = models.TextField()  # Full name, or a short name if a project inserted the row itself
     key_hash = models.IntegerField(null=True)
-    deliver_at_ms = models.BigIntegerField()  # 0 = at once
-    data = models.BinaryField()  # the entry, ready for the log
+    deliver_at_ms = models.BigIntegerField()  # 0 means at once
+    data = models.BinaryField()  # The entry, ready for the log
     error = models.TextField(default="")
     retry_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

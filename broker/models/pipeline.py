@@ -1,4 +1,4 @@
-"""Runs of the pipeline's jobs, their schedules, and the results of the job `insights`."""
+"""Runs and schedules of jobs, which process the stored messages of a topic, and the results of the job `insights`."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class PipelineRun(models.Model):
         CANCELLED = "cancelled"
 
     job = models.CharField(max_length=32)
-    # The topic and some options: see `Job.subject`.
+    # The topic and some options. Runs with the same job and subject never overlap.
     subject = models.TextField()
     topic_name = models.TextField()
     options = models.JSONField()
-    # A run that continues another run has the same id.
+    # A run that continues another run has the same `write_id`.
     write_id = models.TextField(default="")
-    pinned = models.JSONField(default=dict)  # a run that continues this run uses these values again
+    pinned = models.JSONField(default=dict)  # A run that continues this run uses these values again
     state = models.CharField(max_length=16, choices=State)
-    stages = models.JSONField(default=list)  # objects with `name`, `done`, `of` and `began_ms`
+    stages = models.JSONField(default=list)  # Objects with `name`, `done`, `of` and `began_ms`
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     log = models.TextField(default="")
@@ -84,20 +84,21 @@ class InsightHour(models.Model):
     """Statistics of the messages that a topic stored in one hour."""
 
     pk = models.CompositePrimaryKey("topic_id", "hour_ms")
-    topic_id = models.BigIntegerField()  # the row of a partitioned topic covers all partitions
+    topic_id = models.BigIntegerField()  # The row of a partitioned topic covers all partitions
     hour_ms = models.BigIntegerField()
     messages = models.BigIntegerField()
-    size_bytes = models.BigIntegerField()  # uncompressed size of the payloads
+    size_bytes = models.BigIntegerField()  # Uncompressed size of the payloads
     size_p50 = models.BigIntegerField(null=True)
     size_p95 = models.BigIntegerField(null=True)
     size_p99 = models.BigIntegerField(null=True)
     size_most = models.BigIntegerField(null=True)
-    delay_p50_ms = models.BigIntegerField(null=True)  # time from publish to append, measured by two clocks
+    # Time from publish to append. The clocks of producer and broker may differ.
+    delay_p50_ms = models.BigIntegerField(null=True)
     delay_p95_ms = models.BigIntegerField(null=True)
     delay_p99_ms = models.BigIntegerField(null=True)
     keyed_messages = models.BigIntegerField()
-    keys = models.BigIntegerField()  # approximate
-    top_keys = models.JSONField()  # at most 10 objects with `key`, `messages` and `bytes`
+    keys = models.BigIntegerField()  # Approximate number
+    top_keys = models.JSONField()  # At most 10 objects with `key`, `messages` and `bytes`
     # Dead letters by origin. At most 10 objects with `topic`, `subscription` and `messages`.
     letters = models.JSONField()
     # Objects with `name`, `acked`, `redelivered`, `out`, `ack_p50_ms`, `ack_p95_ms` and `ack_p99_ms`.

@@ -10,11 +10,11 @@ __all__ = ["BrokerProcess", "Heartbeat"]
 class BrokerProcess(models.Model):
     """The process that has the broker lock, or had it last."""
 
-    id = models.SmallIntegerField(primary_key=True)  # always 1: a database has one broker
+    id = models.SmallIntegerField(primary_key=True)  # Always 1, because a database has one broker
     host = models.TextField()
     pid = models.IntegerField()
     started_at = models.DateTimeField()
-    seen_at = models.DateTimeField()  # written once a second while the broker runs
+    seen_at = models.DateTimeField()  # Written once a second while the broker runs
     stopped_at = models.DateTimeField(null=True)  # NULL while the broker runs, and after a crash
     http_url = models.TextField()
     pulsar_url = models.TextField()
@@ -27,7 +27,7 @@ class BrokerProcess(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When `beat` last sent a tick, `worker` last ran a tick, or `pipeline` last looked for runs."""
+    """When `beat` last sent Celery's periodic task, `worker` last ran the task, or `pipeline` last looked for jobs."""
 
     name = models.CharField(max_length=32, primary_key=True)
     at = models.DateTimeField()

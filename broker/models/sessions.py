@@ -1,6 +1,7 @@
 """Connected producers and consumers, and pulls that wait.
 
-The tables are UNLOGGED. The broker writes a row at most once a second, and only after a change.
+A pull is a long-poll HTTP request for messages. The tables are UNLOGGED. The broker writes a row at most
+once a second, and only after a change.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from django.db.models.functions import Left
 
 __all__ = ["ConsumerSession", "ParkedPulls", "ProducerSession"]
 
-# Characters of a name. An index cannot store a string of more than a few kilobytes.
+# An index has only this many characters of a name, because it cannot store a string of several kilobytes.
 _SORTED_BY = 200
 
 
@@ -33,7 +34,7 @@ class ProducerSession(models.Model):
     last_sequence_id = models.BigIntegerField()
     last_send_ms = models.BigIntegerField()
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # shortened for pages
+    properties = models.JSONField(default=dict)  # Shortened for the console's pages
     # Version of Pulsar's binary protocol. 21 if the client uses another protocol.
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
@@ -46,7 +47,7 @@ class ProducerSession(models.Model):
             models.Index(Left("name", _SORTED_BY), "key", name="vela_producer_session_name"),
             models.Index(fields=["connected_ms", "key"], name="vela_producer_session_since"),
             models.Index(fields=["message_rate_in", "key"], name="vela_producer_session_rate"),
-            # Clients end the names of dead letter producers with -DLQ.
+            # The names of clients' dead letter producers end with -DLQ.
             models.Index(
                 fields=["topic_id"],
                 name="vela_producer_dead_letters",
@@ -64,7 +65,7 @@ class ConsumerSession(models.Model):
     key = models.BigIntegerField(primary_key=True)
     owner_epoch = models.BigIntegerField()
     topic_id = models.BigIntegerField(db_index=True)
-    subscription_id = models.BigIntegerField(null=True, db_index=True)  # NULL = not durable
+    subscription_id = models.BigIntegerField(null=True, db_index=True)  # NULL if not durable
     subscription_name = models.TextField()
     subscription_type = models.CharField(max_length=16)
     name = models.TextField()
@@ -75,7 +76,7 @@ class ConsumerSession(models.Model):
     connected_ms = models.BigIntegerField()
     permits = models.BigIntegerField()
     unacked_messages = models.BigIntegerField()
-    blocked = models.BooleanField()  # the consumer has reached its limit of unacked messages
+    blocked = models.BooleanField()  # The consumer has reached its limit of unacked messages
     writable = models.BooleanField()
     messages_out = models.BigIntegerField()
     bytes_out = models.BigIntegerField()
@@ -88,11 +89,11 @@ class ConsumerSession(models.Model):
     last_flow_ms = models.BigIntegerField()
     last_delivery_ms = models.BigIntegerField()
     last_ack_ms = models.BigIntegerField()
-    # When the oldest unacked message was delivered. Exclusive and Failover store the time of the latest delivery.
-    # 0 = no unacked message, or unknown.
+    # When the oldest unacked message was delivered. For Exclusive and Failover, the time of the latest delivery.
+    # 0 if there is no unacked message, or if the time is unknown.
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # shortened for pages
+    properties = models.JSONField(default=dict)  # Shortened for the console's pages
     # Version of Pulsar's binary protocol. 21 if the client uses another protocol.
     protocol_version = models.IntegerField(db_default=21)
 
@@ -110,7 +111,7 @@ class ConsumerSession(models.Model):
 
 
 class ParkedPulls(models.Model):
-    """The long-poll pulls that wait for one topic or partition."""
+    """The pulls that wait for messages of one topic or partition."""
 
     topic_id = models.BigIntegerField(primary_key=True)
     pulls = models.IntegerField()

@@ -14,9 +14,9 @@ class Subscription(models.Model):
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()
-    type = models.CharField(max_length=16)  # type of the consumers that were connected last
+    type = models.CharField(max_length=16)  # Type of the consumers that were connected last
     properties = models.JSONField(default=dict)
-    paused = models.BooleanField(db_default=False)  # an operator stopped the dispatch
+    paused = models.BooleanField(db_default=False)  # An operator has stopped the deliveries
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -29,12 +29,12 @@ class Subscription(models.Model):
 
 
 class Cursor(models.Model):
-    """A subscription's cursor. No index has the changing columns, so that updates stay HOT."""
+    """A subscription's cursor. No index contains a column that changes, so that updates stay HOT."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     mark_delete_ledger = models.BigIntegerField()
     mark_delete_entry = models.BigIntegerField()
-    acked_messages = models.BigIntegerField()  # cumulative, including trimmed messages
+    acked_messages = models.BigIntegerField()  # Cumulative, including trimmed messages
     acked_entries = models.BigIntegerField()
     acked_bytes = models.BigIntegerField()
     # Rises when an act, a seek or an expiry moves the cursor, but not when clients ack.
@@ -67,9 +67,8 @@ class CursorChunk(models.Model):
 class PendingAck(models.Model):
     """A run of entries that were delivered together and are not acked yet.
 
-    Exclusive and Failover record no single entries. Their rows cover the entries after mark-delete, up to
-    the last entry read. The first row counts all unacked messages. The table is UNLOGGED, because no new owner
-    reads the rows.
+    For Exclusive and Failover, the rows cover all entries after mark-delete, up to the last entry read. The first row
+    counts all unacked messages. The table is UNLOGGED, because a new owner of the topic does not read the rows.
     """
 
     delivery_id = models.BigIntegerField(primary_key=True)
@@ -81,10 +80,10 @@ class PendingAck(models.Model):
     ledger_id = models.BigIntegerField()
     first_entry = models.BigIntegerField()
     last_entry = models.BigIntegerField()
-    messages = models.IntegerField()  # messages that are not acked yet
+    messages = models.IntegerField()  # Messages that are not acked yet
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    # When the broker takes the delivery back.
+    # When the broker takes the entries back from the consumer.
     deadline_ms = models.BigIntegerField(null=True)
 
     class Meta:

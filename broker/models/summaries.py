@@ -1,4 +1,4 @@
-"""Tables of numbers for lists, obstacles to deliveries, and departed consumers."""
+"""Tables of the numbers that lists show, of obstacles to deliveries, and of departed consumers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STATES = [(state.value, state.words) for state in SubscriptionState]
 
 
 class TopicSummary(models.Model):
-    """A topic's numbers for lists."""
+    """The numbers that lists show for a topic."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     messages_in = models.BigIntegerField()
@@ -86,7 +86,7 @@ class ListedTopic(models.Model):
 
 
 class SubscriptionSummary(models.Model):
-    """A subscription's numbers for lists."""
+    """The numbers that lists show for a subscription."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     # The backlog is the topic's messages_in minus acked_messages.
@@ -128,14 +128,14 @@ class SubscriptionObstacles(models.Model):
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     blocked = models.BooleanField()  # Too many messages are unacked
     rate_limited = models.BooleanField()
-    gap = models.TextField()  # Names an entry that is missing from the log, or is empty
-    read_fault = models.TextField()  # Error of the latest read of the log, or empty
+    gap = models.TextField()  # The entry that is missing from the log. Empty if there is none
+    read_fault = models.TextField()  # Error of the latest read of the log. Empty if there was none
     # Key of the active Failover consumer, or of the next consumer while a switch is due.
     active_consumer = models.BigIntegerField()
     first_redeliveries = models.IntegerField()  # Redelivery count of the first unacked entry
     # Hash slot with the most waiting entries. -1 means that no entries wait for a consumer.
     key_slot = models.IntegerField()
-    key_consumer = models.BigIntegerField()  # The slot's entries wait for this consumer
+    key_consumer = models.BigIntegerField()  # The consumer that the slot's entries wait for
     key_waiting_entries = models.BigIntegerField()
     key_is_draining = models.BooleanField()  # The consumer no longer owns the slot
 

@@ -72,7 +72,7 @@ class Topic(models.Model):
 
 
 class TopicOwner(models.Model):
-    """The owner of a topic.
+    """The broker process that owns a topic.
 
     A write to the topic's log or cursors locks this row FOR SHARE. A write under an old epoch stores nothing.
     """

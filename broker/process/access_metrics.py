@@ -15,7 +15,7 @@ __all__ = ["AccessMetrics"]
 
 
 class AccessMetrics(Collector):
-    """Reads the counters of `Access`."""
+    """Reports authentications by method, and whether the keys of each OpenID issuer could be read."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

@@ -18,7 +18,7 @@ from broker.storage.topics import topics as store
 
 class Command(BaseCommand):
     help = "Create a topic. With --partitions N it is partitioned; updatepartitions adds more later."
-    requires_system_checks = ()  # the checks would slow down every call
+    requires_system_checks = ()  # The checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")

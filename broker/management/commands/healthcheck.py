@@ -1,4 +1,4 @@
-"""`manage.py healthcheck` exits with 0 if a process is healthy."""
+"""`manage.py healthcheck` exits with 0 if the chosen processes are healthy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from broker.listening.probe import ask_ready
 from broker.storage.log import sweep
 
 ROLES = ("broker", "console", "worker", "beat")
-_TICKS_MISSED = 10  # a restart of PostgreSQL may delay ticks
+_TICKS_MISSED = 10  # A restart of PostgreSQL may delay some ticks
 _LEAST_AGE_S = 15.0
 
 
 class Command(BaseCommand):
-    """Broker and console must be ready. Beat and worker must have had a recent tick."""
+    """Broker and console must be ready. Beat and worker must recently have handled a tick, Celery's periodic task."""
 
     help = "Check one role, or all of them: broker, console, worker, beat."
     requires_system_checks = []  # noqa: RUF012 - Django's own type

@@ -17,7 +17,7 @@ from broker.models import GrantedPermission
 
 class Command(BaseCommand):
     help = "List and set what the roles of clients may do in a tenant, a namespace or a topic."
-    requires_system_checks = ()  # the checks would slow down every call
+    requires_system_checks = ()  # The checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
@@ -68,7 +68,7 @@ def _subject(where: str, subscription: str) -> Subject:
         return replace(Subject.of_namespace(*parse_namespace(where)), subscription=subscription)
     if subscription:
         raise ValueError("a subscription is in a namespace: name the namespace, not a tenant")
-    parse_namespace(f"{where}/any")  # checks the tenant's name
+    parse_namespace(f"{where}/any")  # Only checks the tenant's name
     return Subject(tenant=where)
 
 

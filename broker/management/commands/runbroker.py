@@ -24,11 +24,11 @@ class Command(BaseCommand):
     """Runs the broker.
 
     Exits with 78 if a setting cannot be used or another version of Vela migrated the database. Exits with 75 if another
-    broker has the lock, and otherwise with 1.
+    broker has the lock, and with 1 after other failures.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
-    requires_system_checks = ()  # the checks would slow down every start
+    requires_system_checks = ()  # The checks would slow down every start
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
@@ -54,12 +54,12 @@ class Command(BaseCommand):
 
 
 def _refuse_unusable_database(read_role: str) -> None:
-    # The broker's own start reports a DatabaseError.
+    # If the database fails here, the broker reports the error when it starts.
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():
             raise CannotStart(refusal, exit_code=EXIT_SETTING_INVALID)
         if refusal := old_database():
-            raise CannotStart(refusal, exit_code=1)  # a migration may still be running
+            raise CannotStart(refusal, exit_code=1)  # A migration may still be running
         if read_role and not _has_role(read_role):
             raise SettingInvalid(
                 f"VELA_READ_ROLE is {read_role!r}: it takes a role that the PostgreSQL server has; create it, or"

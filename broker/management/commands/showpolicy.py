@@ -20,10 +20,10 @@ from broker.topics.policies import Holder, PolicyDocuments, PolicyState
 
 
 class Command(BaseCommand):
-    """Needs no running broker."""
+    """The command needs no running broker."""
 
     help = "Show the policies in force on a namespace or a topic."
-    requires_system_checks = ()  # the checks would slow down every call
+    requires_system_checks = ()  # The checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("where", help="tenant/namespace, or a topic")

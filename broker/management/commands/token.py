@@ -1,4 +1,4 @@
-"""`manage.py token` makes, lists and revokes the tokens by which clients prove their role."""
+"""`manage.py token` makes, lists and revokes the tokens with which clients prove their role."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ORIGIN: Final = "command line"
 
 class Command(BaseCommand):
     help = "Make, list and revoke the tokens of clients."
-    requires_system_checks = ()  # the checks would slow down every call
+    requires_system_checks = ()  # The checks would slow down every call
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)

@@ -1,4 +1,4 @@
-"""`manage.py undoact` undoes the latest act on a subscription's cursor."""
+"""`manage.py undoact` undoes an act: the latest recorded change of a subscription's cursor."""
 
 from __future__ import annotations
 
