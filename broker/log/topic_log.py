@@ -355,5 +355,5 @@ class TopicLog:
 
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
         """Add a new open ledger. Raises ValueError unless its id is the highest and the previous ledger is sealed."""
-        self.segments[info.ledger_id] = segment_id
         self.ledgers.add(info)
+        self.segments[info.ledger_id] = segment_id
