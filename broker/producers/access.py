@@ -115,7 +115,7 @@ class ProducerAccess:
     def _in_the_way_of(self, producer: Producer) -> Producer | None:
         """Return the producer with the same name, or else the producer that is about to get exclusive access.
 
-        The client of the latter may be gone, because access waits while the database is unavailable.
+        The latter waits for the database, and its client may be gone meanwhile.
         """
         named = self.producers.get(producer.name)
         if named is not None or self._exclusive is None:
@@ -123,7 +123,7 @@ class ProducerAccess:
         return None if self._exclusive.is_ready else self._exclusive
 
     def _comes_back(self, producer: Producer, other: Producer) -> bool:
-        """Return whether `producer` is the exclusive producer `other` after a reconnection.
+        """Return whether `producer` is the exclusive producer `other` after a reconnect.
 
         Only its client knows the topic epoch.
         """

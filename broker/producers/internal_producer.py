@@ -1,6 +1,6 @@
 """The producer that the broker uses for its own messages, such as dead letters.
 
-If the topic closes the producer, sends without an answer fail with SendOutcomeUnknown. The next send opens it again.
+If the topic closes the producer, unanswered sends fail with SendOutcomeUnknown. The next send reopens the producer.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class Producer:
     def failed(self, request: SendRequest, error: BrokerError) -> None:
         """Tell the client that a send is refused, without waiting for earlier receipts.
 
-        Only for the latest send, or for any send of a producer that is about to be closed.
+        Call it only for the latest send, or for any send of a producer that is about to be closed.
         """
         self.refused(error)
         self._forget(1)

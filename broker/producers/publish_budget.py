@@ -1,7 +1,7 @@
 """Limit the bytes of unanswered publishes over all connections of the process.
 
 Above the limit, the broker stops reading from connections that publish. At half of the limit, reading resumes. The
-broker can answer the counted publishes without reading another frame.
+broker always gets there, because it can answer the counted publishes without reading another frame.
 """
 
 from __future__ import annotations

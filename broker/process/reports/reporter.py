@@ -169,7 +169,7 @@ class Reporter:
         except psycopg.Error as error:
             if is_away(error):
                 raise
-            # A retry is likely to be refused again.
+            # Do not retry, because the database is likely to refuse the statement again.
             self._started_ms = 0
             logger.error(
                 "the database refused to judge the subscriptions of an earlier broker; each keeps its state until a"
@@ -232,7 +232,7 @@ class Reporter:
                 await self._write(reports[:half], {}, [])
                 await self._write(reports[half:], {}, [])
             else:
-                # A retry is likely to be refused again.
+                # Do not retry, because the database is likely to refuse the row again.
                 self._say_refused(reports, error)
         else:
             self._refused.difference_update(each.topic for each in reports)

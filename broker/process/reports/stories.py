@@ -46,7 +46,7 @@ class Stories:
             except Exception as error:
                 if is_away(error):
                     raise
-                # A retry is likely to fail again.
+                # Do not retry, because the statement is likely to fail again.
                 logger.error(
                     "%s rows of delivery stories could not be stored and are lost: %s",
                     len(some),
