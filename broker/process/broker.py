@@ -1,6 +1,6 @@
 """One broker process.
 
-This file has over 400 lines to keep the wiring of the parts and the order of their start and stop in one place.
+This file has over 400 lines, because it connects all parts and fixes the order in which they start and stop.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ _STOP_DRAIN_S = 3.0
 
 
 class Broker:
-    """Owns the parts of the broker. Call it only from the event loop that ran `start`."""
+    """Owns the parts of the broker. Use it only from the event loop that ran `start`."""
 
     def __init__(
         self,
@@ -116,12 +116,12 @@ class Broker:
         self.settings = settings
         self._database_dir = database_dir
         self._ticked_ms = clock.now_ms()
-        self.refused_requests: Counter[str] = Counter()  # Counts by kind of request
+        self.refused_requests: Counter[str] = Counter()
         self.connections = ConnectionLimits(settings)
         self.connection_metrics = ConnectionMetrics(self.connections)
         self._is_stopping = False
         self._subscription_settings = SubscriptionSettings.of(settings)
-        self._next_key = partial(next, itertools.count(1))  # Makes keys for producers and consumers
+        self._next_key = partial(next, itertools.count(1))
         self.tasks = BackgroundTasks()
         self.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
         self.access = Access(settings, pool)
@@ -449,11 +449,11 @@ class Broker:
         return self._metrics.page()
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """Return how many partitions a topic has."""
+        """Return the number of a topic's partitions."""
         return await self._requests.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """Return the URL for clients without TLS and the URL for clients with TLS."""
+        """Return the URLs for clients without TLS and with TLS."""
         return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
@@ -466,7 +466,7 @@ class Broker:
         pattern: TopicPattern,
         on_change: Callable[[frozenset[str], frozenset[str]], None],
     ) -> TopicListWatch:
-        """Watch the topics that a pattern chooses."""
+        """Watch the topics that match a pattern."""
         return await self.topic_lists.watch(namespace, pattern, on_change)
 
     async def open_producer(
@@ -490,25 +490,25 @@ class Broker:
         return await self._requests.get_or_create_schema(topic, schema)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a pull or park it."""
+        """Answer a client's pull request, or park the request."""
         return await self._pulls.pull(ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Answer a pull from memory or park it."""
+        """Do the same as `pull`, or return None if that needs a query."""
         return self._pulls.pull_now(ask)
 
     def forget_pull(self, parked: ParkedPull) -> None:
-        """Forget a parked pull."""
+        """Drop a parked pull request."""
         self._pulls.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """Return a group's offset."""
+        """Return the offset of a group of pull clients."""
         return await self._pulls.committed_offset(topic, queue, subscription)
 
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store a group's offset."""
+        """Store the offset of a group of pull clients."""
         return await self._pulls.commit_offset(topic, queue, subscription, offset, peer)
 
     def _on_notify(self, channel: str, payload: str) -> None:
@@ -538,7 +538,7 @@ class Broker:
         self.topic_lists.all_changed()
 
     def _report_anew(self) -> None:
-        """Report every topic again, because a sweep may have deleted sessions."""
+        """Report every topic again, because Celery may have deleted the rows of clients."""
         self.reporter.report_anew(self.topics.all())
 
     def _serves(self) -> bool:

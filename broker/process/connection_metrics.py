@@ -16,7 +16,7 @@ __all__ = ["ConnectionMetrics"]
 
 
 class ConnectionMetrics(Collector):
-    """Reads the counts of one process's connections."""
+    """Reads the connection counts and the certificate's expiry."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits

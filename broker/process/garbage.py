@@ -1,12 +1,12 @@
-"""Make Python's full garbage collections at chosen times.
+"""Run Python's full garbage collections at chosen times.
 
-A full collection visits every object. The collection stops the broker for 50 ms, or for 0.8 s with 10,000 topics and
-their clients. By default, Python makes a full collection every few seconds while a producer sends at full speed.
-Therefore the broker lets Python collect only young objects. The longer a full collection took, the longer the broker
-waits before the next collection. If memory grows, the broker waits less.
+A full collection of all objects stops the broker for 50 ms, or for 0.8 s with 10,000 topics and their clients. By
+default, Python runs a full collection every few seconds while a producer sends at full speed. Therefore Python collects
+only young objects, and the broker runs full collections itself. The longer a collection took, the longer the broker
+waits before the next. If memory grows, the broker waits less.
 
-Most full collections visit only new objects, because `gc.freeze` sets the surviving objects aside. Rarely, a collection
-visits all objects, to find garbage among the objects that were set aside.
+Most of these collections visit only new objects, because `gc.freeze` sets the surviving objects aside. Rarely, a
+collection also visits the objects that were set aside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FullCollections", "peak_memory_bytes"]
 
-# Python 3.11's default number of new objects before a collection of young objects.
+# Python 3.11 also collects young objects after this many new objects.
 YOUNG_OBJECTS: Final = 700
 # With Python's default of 10, a collection of the middle generation takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
@@ -43,7 +43,7 @@ ALL_GROWING_SHARE: Final = 100
 
 
 class FullCollections:
-    """Makes the full collections on the running event loop."""
+    """Runs the full collections on the running event loop."""
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class FullCollections:
         self._next: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Make full collections instead of Python."""
+        """Run full collections from now on, in place of Python."""
         gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, _NEVER)
         self._next = self._call_later(LOOK_EVERY_S, self._look)
 
     def stop(self) -> None:
-        """Make no more full collections. Safe to repeat."""
+        """Run no more full collections. Safe to repeat."""
         if self._next is not None:
             self._next.cancel()
 

@@ -1,4 +1,4 @@
-"""The broker's heartbeat, which is a time in `vela_broker`."""
+"""The broker's heartbeat: a time in the table `vela_broker`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Heartbeat:
     def __init__(
         self, pool: ConnectionPool, *, may_store: Callable[[], bool], on_late: Callable[[], None]
     ) -> None:
-        """`on_late` is called after a gap of `SILENT_S` or more, because a sweep may have deleted the sessions."""
+        """Call `on_late` after a gap of `SILENT_S` or more, because Celery may have deleted the rows of clients."""
         self._pool = pool
         self._may_store = may_store
         self._on_late = on_late

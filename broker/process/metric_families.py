@@ -39,7 +39,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[S]):
-    """One number for each topic or subscription. A `value` of None gives no series."""
+    """A metric with one number for each topic or subscription, except where `value` returns None."""
 
     name: str
     kind: str
@@ -50,7 +50,7 @@ class Family(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class SplitFamily(Generic[S]):
-    """Several numbers for each topic or subscription, distinguished by a label."""
+    """A metric with several numbers for each topic or subscription, distinguished by a label."""
 
     name: str
     kind: str
@@ -61,7 +61,7 @@ class SplitFamily(Generic[S]):
 
 
 def state_family(standings: Standings) -> Family[Subscription]:
-    """Return the series of the states of durable subscriptions."""
+    """Return the metric for the state of each durable subscription."""
     return Family(
         "vela_subscription_state",
         "gauge",
@@ -72,7 +72,7 @@ def state_family(standings: Standings) -> Family[Subscription]:
 
 
 def states_family(standings: Standings) -> SplitFamily[Subscription]:
-    """Return the series that counts a namespace's durable subscriptions in each state."""
+    """Return the metric that counts a namespace's durable subscriptions in each state."""
 
     def one(subscription: Subscription) -> Iterable[tuple[str, float]]:
         return [(standings.state(subscription).words, 1)] if subscription.is_durable else []
@@ -83,7 +83,7 @@ def states_family(standings: Standings) -> SplitFamily[Subscription]:
 
 
 def topic_rates(rates: Rates) -> list[Family[Topic]]:
-    """Return the series of a topic's rates."""
+    """Return the metrics for a topic's rates."""
     return [
         Family(
             "pulsar_rate_in", "gauge", "messages published a second", lambda topic: rates.in_per_s(topic)[0]
@@ -104,7 +104,7 @@ def topic_rates(rates: Rates) -> list[Family[Topic]]:
 
 
 def subscription_rates(rates: Rates) -> list[Family[Subscription]]:
-    """Return the series of a subscription's rates."""
+    """Return the metrics for a subscription's rates."""
     return [
         Family(
             "pulsar_subscription_msg_rate_out",

@@ -1,7 +1,7 @@
 """The broker lock, which makes one process the owner of a database's topics.
 
 The broker always waits in `notifies()` on the lock's connection, because otherwise it would not notice that the
-connection was lost. Therefore the same connection carries the wake-ups from other processes.
+connection was lost. Therefore notifications from other processes use the same connection.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Ownership:
         self._logs = logs
         self._on_notify = on_notify
         self._connection: Connection | None = None
-        self._backends: set[int] = set()  # Backends that may still have this process's lock
+        self._backends: set[int] = set()  # PostgreSQL backends that may still hold this process's lock
         self._task: asyncio.Task[None] | None = None
-        self.is_held = False  # Consumers get no messages while the value is False
+        self.is_held = False  # While False, consumers get no messages
         self.on_resumed: Callable[[], None] = lambda: None
 
     async def acquire(self) -> None:
@@ -159,14 +159,14 @@ class Ownership:
         for each in logs:
             if each not in kept:
                 each.fence("another broker took the topic while the lock was lost")
-        # Listen last. Success shows that the lock was not lost while the epochs advanced.
+        # Listen last. If this succeeds, the lock was not lost in the meantime.
         await self._listen(connection)
         self._backends = {connection.info.backend_pid}
         self.is_held = True
         logger.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(logs))
 
     def _give_up(self) -> None:
-        """Give up every topic, because another broker's writes have made this process's memory out of date."""
+        """Give up every topic, because another broker may have changed the topics in the database."""
         self._backends = {self._connection.info.backend_pid} if self._connection is not None else set()
         for each in self._logs():
             each.fence("another broker took over while the lock was lost")

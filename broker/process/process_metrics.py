@@ -21,7 +21,7 @@ __all__ = ["ProcessMetrics"]
 
 
 class ProcessMetrics(Collector):
-    """Reads counters that the parts of a broker keep."""
+    """Reads numbers that the parts of a broker keep."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ __all__ = ["CannotStart", "RunningBroker", "run_broker"]
 
 logger = logging.getLogger(__name__)
 
-# A tenth of Python's default, which makes worker threads yield to the event loop sooner.
+# A tenth of Python's default, so that worker threads yield to the event loop sooner.
 SWITCH_INTERVAL_S: Final = 0.0005
 CLOSE_TIMEOUT_S: Final = 1.0
 
@@ -67,7 +67,7 @@ class CannotStart(Exception):
 
 
 def run_broker(broker: Callable[[], RunningBroker]) -> None:
-    """Call `broker` inside the event loop, and serve until SIGTERM or SIGINT. Raises CannotStart."""
+    """Make the broker in the event loop, and serve until SIGTERM or SIGINT. Raises CannotStart."""
     asyncio.set_event_loop(twisted_loop)
     serving = twisted_loop.create_task(_serve(broker), name="broker")
     serving.add_done_callback(lambda _: _reactor().stop())

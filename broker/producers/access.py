@@ -115,7 +115,7 @@ class ProducerAccess:
     def _in_the_way_of(self, producer: Producer) -> Producer | None:
         """Return the producer with the same name, or else the producer that is about to get exclusive access.
 
-        While the database is away, an opening may outlast its client.
+        The latter waits for the database, and its client may be gone meanwhile.
         """
         named = self.producers.get(producer.name)
         if named is not None or self._exclusive is None:
@@ -123,9 +123,9 @@ class ProducerAccess:
         return None if self._exclusive.is_ready else self._exclusive
 
     def _comes_back(self, producer: Producer, other: Producer) -> bool:
-        """Return whether the client of the exclusive producer `other` has connected again.
+        """Return whether `producer` is the exclusive producer `other` after a reconnect.
 
-        Only this client knows the epoch.
+        Only its client knows the topic epoch.
         """
         known_epoch = producer.request.topic_epoch
         is_owner = other is self._exclusive and other.is_ready and other.name == producer.name
@@ -178,7 +178,7 @@ class ProducerAccess:
     def remove(self, producer: Producer) -> None:
         """Remove a producer that is gone or gave up waiting. Safe to repeat.
 
-        If no producer is left, the first waiting producer gets the topic.
+        If no producer is left, the first waiting producer gets exclusive access.
         """
         if producer in self._waiting:
             self._waiting.remove(producer)

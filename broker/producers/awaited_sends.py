@@ -12,7 +12,7 @@ __all__ = ["AwaitedSends"]
 
 
 class AwaitedSends:
-    """The part of `ProducerSink` that answers sends."""
+    """The methods of a `ProducerSink` that receive the answers to sends."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}

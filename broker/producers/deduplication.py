@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeduplicationFlush", "TopicDeduplication", "mark_of_entry"]
 
-_MOST_BYTES = 2**31 - 1  # No limit, because the size of a batch is checked on arrival
+_MOST_BYTES = 2**31 - 1  # In effect no limit, because a batch's size is checked on arrival
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +121,13 @@ class TopicDeduplication:
     def switch_off(self) -> None:
         """Let every send be stored from now on.
 
-        Calls of `last_sequence_id` stop waiting, because this object may not learn of stored sends any more.
+        Waiting calls of `last_sequence_id` return, because this object may no longer learn which sends are stored.
         """
         self.is_enabled = False
         self._settled.set()
 
     def close(self) -> None:
-        """End the waiting calls of `last_sequence_id`."""
+        """Make the waiting calls of `last_sequence_id` return."""
         self._is_closed = True
         self._settled.set()
 
@@ -202,7 +202,7 @@ class TopicDeduplication:
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
         """Return the mark of a send.
 
-        The client's command SEND may lack the last sequence id of a batch or the id of a chunk.
+        The client's command SEND may lack the last sequence id of a batch or the id of a chunk, so the entry is parsed.
         """
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):
@@ -228,7 +228,7 @@ class TopicDeduplication:
 
 
 def mark_of_entry(data: bytes, flags: int) -> tuple[str, Mark] | None:
-    """Return the producer name and the mark of a log entry, or None if its header is corrupt."""
+    """Return the producer name and the mark of a log entry, or None if the header is corrupt."""
     try:
         header = parse_header(data)
     except EntryCorrupt:

@@ -30,13 +30,13 @@ __all__ = ["DeduplicatedTopic", "DeduplicationKeeper"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-UNKNOWN_TAIL_ENTRIES = 10_000  # Entries to read if no state is stored yet
+UNKNOWN_TAIL_ENTRIES = 10_000  # Number of entries to read if no state is stored yet
 
 
 class DeduplicatedTopic(Protocol):
     """The part of a topic that its deduplication needs."""
 
-    deduplication: TopicDeduplication | None  # None = off, and no repeat waits
+    deduplication: TopicDeduplication | None  # None = off, and no repeated send waits
 
     @property
     def name(self) -> TopicName: ...
@@ -60,7 +60,7 @@ class DeduplicatedTopic(Protocol):
 
 
 class DeduplicationKeeper:
-    """Loads and stores deduplication states. Absent producers are forgotten after `expiry_ms`."""
+    """Loads and stores deduplication states. Forgets producers that were absent for `expiry_ms`."""
 
     def __init__(self, pool: ConnectionPool, tasks: BackgroundTasks, clock: Clock, *, expiry_ms: int) -> None:
         self._pool = pool
@@ -90,7 +90,7 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store the changes of these topics. A refused topic does not block the others.
+        """Store the changes of these topics. If the database refuses one topic, the others are still stored.
 
         Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is unavailable.
         """
@@ -134,7 +134,7 @@ class DeduplicationKeeper:
                     ],
                 )
         finally:
-            # Changes are not stored if the topic's epoch has changed. The next flush uses the new epoch.
+            # If a topic's owner epoch has changed, its changes are not stored. The next flush uses the new epoch.
             for topic_id, (_, deduplication, changed) in taken.items():
                 if topic_id in stored:
                     deduplication.stored_through = changed.through
@@ -144,7 +144,7 @@ class DeduplicationKeeper:
     def apply_policy(self, topic: DeduplicatedTopic) -> None:
         """Switch deduplication on or off as the topic's policy says.
 
-        As in Pulsar, messages that were stored while deduplication was off are unknown.
+        As in Pulsar, repeats of messages that were stored while deduplication was off are not recognized.
         """
         wanted, current = topic.policies.deduplication, topic.deduplication
         if current is not None and current.is_enabled and not wanted:
@@ -172,7 +172,7 @@ class DeduplicationKeeper:
             self._forgetting.discard(topic.topic_id)
 
     def tidy(self, topic: DeduplicatedTopic) -> None:
-        """Forget absent producers. Drop the state if deduplication is off and no repeat waits."""
+        """Forget absent producers. Drop the state if deduplication is off and no repeated send waits."""
         deduplication = topic.deduplication
         if deduplication is None:
             return

@@ -1,7 +1,6 @@
 """The producer that the broker uses for its own messages, such as dead letters.
 
-If the topic closes the producer, the next send opens it again. Sends without an answer then fail with
-SendOutcomeUnknown.
+If the topic closes the producer, unanswered sends fail with SendOutcomeUnknown. The next send reopens the producer.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MAX_PENDING: Final = 500  # Entries without a receipt
-REOPEN_S: Final = 30.0  # How long a failed opening is repeated
+MAX_PENDING: Final = 500  # Limit of entries without a receipt
+REOPEN_S: Final = 30.0  # How long to retry a failed opening
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
 _IDENTITY = ClientIdentity(address="broker", client_version="", face=INTERNAL_FACE)
@@ -85,7 +84,7 @@ class InternalProducer:
         """Open a producer on the topic. Safe to cancel.
 
         `name` must be unique on the topic. A missing `initial_subscription` is created at the oldest stored message.
-        Retriable errors are retried for up to `reopen_s` seconds. Raises BrokerError.
+        Retries for up to `reopen_s` seconds after retriable errors. Raises BrokerError.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await _repeated(
@@ -150,8 +149,8 @@ class InternalProducer:
     ) -> Receipt:
         """Encode one message and append it as one entry. Raises the errors of `send`.
 
-        A message too large for a frame is compressed, because it may come from a compressed entry. Raises
-        MessageTooLarge if the compressed message is too large.
+        Compresses a message that is too large for a frame, because it may come from a compressed entry. Raises
+        MessageTooLarge if the compressed message is still too large.
         """
 
         def encoded(sequence_id: int, compression: Compression = Compression.NONE) -> bytes:
@@ -199,7 +198,7 @@ class InternalProducer:
             await lane.close()
 
     def detach(self) -> None:
-        """Detach at once. Sends without a receipt raise SendOutcomeUnknown. Safe to repeat."""
+        """Detach at once. Sends without a receipt fail with SendOutcomeUnknown. Safe to repeat."""
         for lane in self._lanes:
             lane.detach()
 
@@ -213,7 +212,7 @@ class InternalProducer:
 async def _repeated(
     call: Callable[[], Awaitable[T]], *, for_s: float, is_over: Callable[[], bool] = lambda: False
 ) -> T:
-    """Repeat `call` after retriable errors."""
+    """Repeat `call` after retriable errors, for up to `for_s` seconds."""
     loop = asyncio.get_running_loop()
     until_s, wait_s = loop.time() + for_s, _FIRST_WAIT_S
     while True:
@@ -242,9 +241,9 @@ class _Lane(AwaitedSends):
         self._is_closed = False
 
     async def opened(self) -> OpenedProducer:
-        """Return the producer, and open it if necessary. Callers are served in order.
+        """Return the producer. Open it if necessary. Callers are served in order.
 
-        Every waiting caller gets the error of a failed opening, and does not wait for `reopen_s` again.
+        If opening fails, every waiting caller gets the same error at once.
         """
         earlier = self._open_error
         async with self._opening:

@@ -75,7 +75,7 @@ class Producer:
     ) -> None:
         self.key = key
         self.name = name
-        # The schema may take a megabyte, and is not needed any more.
+        # The schema may take a megabyte and is no longer needed.
         self.request = replace(request, schema=None)
         self.identity = identity
         self.sink = sink
@@ -87,7 +87,7 @@ class Producer:
         self.bytes_in = 0
         self.last_sent_sequence_id = -1
         self.last_send_ms = 0
-        self.last_error = ""  # Reason for the last refusal
+        self.last_error = ""
         self._topic = topic
         self._pending = 0
         self._settled = 0
@@ -116,7 +116,7 @@ class Producer:
     def is_settled(self) -> bool:
         """Whether every send has its answer, or the topic is closed.
 
-        The next load of a closed topic fences the sends in flight.
+        When a closed topic is loaded again, its sends in flight are fenced.
         """
         return self._pending <= 0 or not self._topic.is_open
 
@@ -202,7 +202,10 @@ class Producer:
                 self._topic.remove_producer(self)
 
     def failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Refuse the last send, or any send of a producer that ends now. Do not wait for earlier receipts."""
+        """Tell the client that a send is refused, without waiting for earlier receipts.
+
+        Call it only for the latest send, or for any send of a producer that is about to be closed.
+        """
         self.refused(error)
         self._forget(1)
         self._topic.publishes.subtract(len(request.data))

@@ -1,7 +1,7 @@
 """Limit the bytes of unanswered publishes over all connections of the process.
 
-Above the limit, the broker stops reading from connections that publish. At half of the limit, it reads again. Reading
-always resumes, because the broker can answer the counted publishes without reading another frame.
+Above the limit, the broker stops reading from connections that publish. At half of the limit, reading resumes. The
+broker always gets there, because it can answer the counted publishes without reading another frame.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PublishBudget:
         return PublishAccount(self)
 
     def add(self, producer: Throttled, size_bytes: int) -> None:
-        """Count a publish. Above the limit, stop its producer."""
+        """Count a publish. Above the limit, stop reading from its producer."""
         self.size_bytes += size_bytes
         if self.size_bytes > self._limit_bytes and producer not in self._paused:
             self.pauses += 1

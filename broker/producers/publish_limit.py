@@ -26,7 +26,7 @@ class PublishLimit:
     """Token buckets for messages and bytes, and the producers that wait."""
 
     def __init__(self, clock: Clock, *, messages: int, size_bytes: int, call_later: CallLater) -> None:
-        """Set the limits per second. 0 = no limit, but one limit must be set."""
+        """Set the limits per second. 0 = no limit, but at least one limit must be set."""
         now_ms = clock.now_ms()
         self._clock = clock
         self._call_later = call_later

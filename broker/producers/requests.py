@@ -30,13 +30,13 @@ class ProducerRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     initial_subscription: str | None = None
     access_mode: AccessMode = AccessMode.SHARED
-    topic_epoch: int | None = None  # Epoch before the producer connected again
+    topic_epoch: int | None = None  # Topic epoch before the producer connected again
     schema: SchemaDefinition | None = None
     on_ready: Callable[[], None] | None = None  # Called after a wait for exclusive access
     on_throttled: Callable[[bool], None] | None = None  # True = stop reading
 
     def require_deduplication(self, *, is_on: bool) -> None:
-        """Raise NotAllowed if the topic does not deduplicate but the property `vela.requires` asks for it."""
+        """Raise NotAllowed if the property `vela.requires` asks for deduplication and the topic has it off."""
         if not is_on and self.properties.get("vela.requires") == "deduplication":
             raise NotAllowed(
                 f"{self.topic} does not deduplicate, and the producer requires it: set the topic's policy deduplication"

@@ -130,7 +130,7 @@ class Schemas:
         await _compare(check_successor, await self.versions(topic), schema, strategy)
 
     async def delete(self, topic: str) -> int:
-        """Mark the topic's schema as deleted with a new version, and return this version.
+        """Mark the topic's schema as deleted by adding a version, and return that version.
 
         Old versions remain readable, because stored messages name them. Raises SchemaNotFound and IncompatibleSchema.
         """
@@ -157,10 +157,10 @@ class Schemas:
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
         ):
-            # This extends the cached list. An empty list is not cached, so the next call reads a topic's first version.
+            # This extends the cached list. An empty list is not cached, so a first version is read later.
             versions.append(StoredSchema(version=version, schema=schema))
             return version
-        # Another process stored this version, or the answer to this process was lost.
+        # Another process stored this version, or the database's answer to this process was lost.
         self._known.pop(topic, None)
         return None
 

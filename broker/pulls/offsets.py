@@ -59,7 +59,7 @@ class GroupOffsets:
         port.
 
         Raises SubscriptionBusy while consumers are attached to the subscription. Raises NotAllowed for an invalid name
-        or an offset beyond the end of the queue. Raises ServiceNotReady if the topic changes meanwhile. Raises
+        or an offset beyond the end of the topic. Raises ServiceNotReady if the topic changes meanwhile. Raises
         PersistenceFailed or TopicFenced if the offset cannot be stored.
         """
         check_name(name)
@@ -81,7 +81,7 @@ class GroupOffsets:
             kept = await _offset_of(topic, subscription)
             is_move = offset > max(low, kept)
             if is_new or is_move:
-                # No cursor may move without a stored act.
+                # Record the commit for the console before the cursor moves.
                 await self._record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
             if is_move:
                 await self._ack_before(topic, subscription, offset)
@@ -116,7 +116,7 @@ class GroupOffsets:
         def ack() -> None:
             nonlocal messages
             messages = topic.log.index.messages_in(position) or 0
-            # `remaining` has a bit for every unconsumed message of the entry.
+            # In `remaining`, each set bit is an unconsumed message of the entry.
             done = offset - before
             remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
             subscription.cursor.ack_through(position, remaining)

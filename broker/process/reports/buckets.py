@@ -20,7 +20,7 @@ __all__ = ["Buckets", "merged"]
 
 logger = logging.getLogger(__name__)
 
-_SLICE = 200  # Less than a millisecond of work
+_SLICE = 200  # Number of objects, less than a millisecond of work
 
 
 class _Seen:
@@ -69,7 +69,7 @@ class Buckets:
         self._noted |= subscriptions
 
     def discard(self) -> None:
-        """Forget which objects changed. Their activity counts in the bucket in which they change again."""
+        """Forget which objects changed. Their activity is counted when they change again."""
         self._topics.clear()
         self._subscriptions.clear()
         self._noted.clear()
@@ -78,7 +78,7 @@ class Buckets:
     def slices(self) -> Generator[list[PointRow]]:
         """Yield the rows of everything that changed since the last call.
 
-        If the caller stops early, the next bucket has the remaining rows.
+        If the caller stops early, the next call yields the remaining rows.
         """
         rows: list[PointRow] = []
         looked_at = 0
@@ -92,7 +92,7 @@ class Buckets:
                         if looked_at >= _SLICE:
                             yield rows
                             rows, looked_at = [], 0
-                except Exception:  # The other topics must still be counted
+                except Exception:
                     logger.exception("counting for the charts failed; points are missing: topic %s", topic_id)
                 self._sums.pop(topic_id, None)
                 self._noted -= self._topics.pop(topic_id, set())
@@ -100,18 +100,18 @@ class Buckets:
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
-        """Yield rows, and None for an object without a row. Objects that had the same id share a row."""
+        """Yield a topic's rows, and None in place of a row not worth storing. Objects with the same id share a row."""
         topics = set(self._topics.get(topic_id, ()))
         if (newest := self._newest.get(topic_id)) is not None:
             topics.add(newest)
         subscriptions = set(self._subscriptions.get(topic_id, ()))
-        for topic in topics:  # A publish changes the backlog of idle subscriptions
+        for topic in topics:  # A publish also changes the backlog of idle subscriptions
             subscriptions.update(topic.subscriptions.values())
-        sums = self._sums.setdefault(topic_id, Counter())
+        sums = self._sums.setdefault(topic_id, Counter())  # Kept if the caller stops early
         last: PointRow | None = None
         for each in sorted(subscriptions, key=lambda each: (_id_of_row(each), each.log.owner_epoch)):
             if last is not None and last.subscription_id != _id_of_row(each):
-                yield _worth_storing(last)  # The caller may stop here
+                yield _worth_storing(last)
                 last = None
             row = self._take(topic_id, each)
             sums["messages_out"] += row.messages_out
@@ -199,7 +199,7 @@ def _joined(first: list[int] | None, second: list[int] | None) -> list[int] | No
 
 
 def _id_of_row(each: Subscription) -> int:
-    """Return the id under which a subscription has points, or 0 if the subscription counts only for its topic."""
+    """Return the id for a subscription's own row, or 0 if the subscription counts only for its topic."""
     return each.subscription_id if each.is_durable and not each.is_deleted else 0
 
 

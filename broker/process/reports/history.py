@@ -1,4 +1,4 @@
-"""Write the points of the console's charts."""
+"""Write the points of the console's charts. The points of one 10-second interval are a bucket."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class History:
         self._buckets = Buckets()
         self._open_ms = 0  # The earliest bucket that may still be written
         self._is_behind = False
-        self._unstored: tuple[int, list[PointRow]] | None = None  # Start of a bucket, and its rows
+        self._unstored: tuple[int, list[PointRow]] | None = None  # A bucket's start and rows
 
     async def start(self) -> None:
         """Begin after an earlier broker's last bucket. Raises psycopg.Error."""
@@ -47,13 +47,13 @@ class History:
         self._open_ms = max(written_ms, _start_of_bucket(self._clock.now_ms()))
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Count changed topics and subscriptions in the next bucket."""
+        """Count the activity of changed topics and subscriptions in the next bucket."""
         self._buckets.note(topics, subscriptions)
 
     async def write(self) -> None:
         """Store the bucket that has ended, if any. Raises psycopg.Error while the database is unavailable.
 
-        The bucket includes all changes until this call. While a roll-up locks the points, the bucket waits.
+        The bucket includes all changes until this call. A bucket waits while old points are rolled up.
         """
         try:
             await self._store()

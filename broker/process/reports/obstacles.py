@@ -1,4 +1,4 @@
-"""Rows about obstacles to deliveries and about departed consumers, for the console's diagnosis."""
+"""Build the console's rows about obstacles to deliveries and about departed consumers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["departure_of", "obstacles_of"]
 
-_LONGEST_FAULT: Final = 1000  # Characters, enough for a file's path
+_LONGEST_FAULT: Final = 1000  # Characters, enough for a file path
 
 
 def obstacles_of(subscription: Subscription, now_ms: int) -> ObstaclesRow:
-    """Return the current obstacles of a durable subscription."""
+    """Return the current obstacles to a durable subscription's deliveries."""
     dispatcher, limit = subscription.dispatcher, subscription.dispatch_limit
     waiting = dispatcher.most_waiting() if isinstance(dispatcher, KeySharedDispatcher) else None
     active = dispatcher.active if subscription.type is SubscriptionType.FAILOVER else None

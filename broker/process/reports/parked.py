@@ -1,4 +1,4 @@
-"""Store which long-poll pulls wait for a message, for the console."""
+"""Store which long-poll pulls wait for messages. A queue is a partition, or a topic without partitions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["ParkedReport"]
 
 _INTERVAL_S: Final = 1.0
-_QUEUES_AT_ONCE: Final = 500  # Limit for one turn, about 10 ms of work
-_SHOWN: Final = 50  # Limit for the row of one queue
+_QUEUES_AT_ONCE: Final = 500  # About 10 ms of work
+_SHOWN: Final = 50  # Number of pulls in the row of one queue
 
 
 class ParkedReport:
-    """Writes changed queues once a second. After a failure, a later turn writes their current state."""
+    """Writes changed queues once a second. After a failure, a later turn writes the queues again."""
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""A consumer's pending acks as rows. Neighbouring entries of one delivery share a row."""
+"""Build rows of a consumer's pending acks. Neighbouring entries of one delivery share a row.
+
+A deadline ends an ack timeout, or the delay after a negative ack.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ __all__ = ["MAX_ROWS", "pending_rows"]
 
 MAX_ROWS = 2000  # Limit for one consumer
 
-# Ledger, first entry, last entry, messages, delivery time, redelivery count and deadline.
+# Ledger id, first entry, last entry, messages, delivery time, redelivery count and deadline.
 _Run = tuple[int, int, int, int, int, int, int | None]
 
 
@@ -79,13 +82,13 @@ def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_R
 
 
 def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Yield the delivered range. On Exclusive and Failover, nothing more precise is known."""
+    """Yield the delivered range. For Exclusive and Failover, the broker knows nothing more precise."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.log.ledgers
     through = ledgers.previous_of(subscription.read_position)
     messages = consumer.dispatch.unacked_messages
-    # One consumer has all deadlines, and the first deadline that passes rewinds the subscription.
+    # When the first deadline passes, the consumer gets everything unacked again.
     deadline_ms = subscription.deadlines.next_due_ms()
     for ledger_id, first, last in ledgers.spans(subscription.cursor.mark_delete, through):
         yield ledger_id, first, last, messages, consumer.last_delivery_ms, 0, deadline_ms

@@ -1,4 +1,4 @@
-"""The problems of a subscription, for the console."""
+"""Count the problems of a subscription, for the console."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["problems"]
 
 
 def problems(subscription: Subscription) -> dict[str, int]:
-    """Return each problem since the topic was loaded, in words and with its count."""
+    """Return the problems since the topic was loaded, and how often each occurred."""
     counters = subscription.counters
     found = {
         f"messages that consumers discarded: {reason}": count

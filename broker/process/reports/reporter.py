@@ -1,4 +1,7 @@
-"""Write in-memory state to the tables that the console shows."""
+"""Write in-memory state to the tables that the console shows.
+
+A session is the row of a connected client. To judge a subscription means to find its state, such as stuck.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ logger = logging.getLogger(__name__)
 INTERVAL_S = 1.0
 _ANEW_AT_ONCE: Final = 1000  # Limit for one report, about 50 ms of work
 _JUDGED_AT_ONCE: Final = 1000
-_COME_BACK_MS = 60_000  # Time in which clients of an earlier broker connect again
+_COME_BACK_MS = 60_000  # Clients of an earlier broker connect again within this time
 
 
 class Reporter:
@@ -106,7 +109,7 @@ class Reporter:
         self._anew = _with_subscriptions(topics)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Delete the consumer's rows with the next report. Store a departure, except for a reader."""
+        """Delete the consumer's rows with the next report, and store its departure unless it is a reader."""
         self._gone_consumers[consumer.key] = (
             departure_of(subscription, consumer, self._clock.now_ms()) if subscription.is_durable else None
         )
@@ -119,7 +122,7 @@ class Reporter:
 
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
-        await self.stories.write()  # First, because the report makes pages read the stories
+        await self.stories.write()  # Before the report, which makes pages read the stories
         await self._report()
         await self.history.write()
         await self._judge_unloaded()
@@ -152,7 +155,7 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge subscriptions that no client has used since an earlier broker ended."""
+        """Judge subscriptions that no client has used since this broker started."""
         now_ms = self._clock.now_ms()
         if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:
             return
@@ -175,7 +178,7 @@ class Reporter:
             )
 
     async def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
-        """Return the reports of topics that neither another owner nor a newer `Topic` object took over."""
+        """Return the reports, except of topics that another owner or a newer `Topic` object has taken over."""
         for topic in topics:
             known = self._newest.get(topic.topic_id)
             if not topic.is_fenced and (known is None or known.owner_epoch <= topic.owner_epoch):

@@ -58,7 +58,7 @@ async def report_of(
         if each.is_durable and not each.is_deleted:
             subscriptions.append(_subscription_row(each, rates, standings, now_ms))
             obstacles[each] = obstacles_of(each, now_ms)
-        else:  # `of_subscription` must be called before `of_consumer`
+        else:  # `rates.of_consumer` needs this call first
             rates.of_subscription(each, each.messages_out, each.counters.messages_acked, now_ms)
         for consumer in each.consumers.values():
             its_pending = pending_rows(each, consumer) if each.is_durable else []

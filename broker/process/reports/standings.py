@@ -1,4 +1,4 @@
-"""Judge the states of durable subscriptions in memory."""
+"""Judge whether the durable subscriptions in memory are stuck, idle, or in another state."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Standings"]
 
 logger = logging.getLogger(__name__)
 
-# Only every sixtieth look forgets subscriptions, because forgetting visits all subscriptions.
+# Forget subscriptions only at every sixtieth look, because forgetting visits all of them.
 _FORGET_EVERY: Final = 60
-_SLICE: Final = 200  # A few milliseconds of work
+_SLICE: Final = 200  # Number of subscriptions, a few milliseconds of work
 _NO_DUE_TIME_MS: Final = 10_000
 _UNATTENDED_MS: Final = 5_000  # Time between looks at a subscription without consumers
 
@@ -29,7 +29,7 @@ class Standings:
     """The states of the subscriptions in memory."""
 
     def __init__(self) -> None:
-        self._known: dict[Subscription, Standing | None] = {}  # None means idle
+        self._known: dict[Subscription, Standing | None] = {}  # None means long idle
         # Time of the next look, if nothing changes earlier.
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
@@ -40,8 +40,8 @@ class Standings:
     ) -> set[Subscription]:
         """Judge subscriptions, and return the subscriptions whose state has changed.
 
-        Also judge subscriptions whose state can change with time alone. A subscription of `topics` without consumers
-        may be judged up to five seconds later.
+        Also judge subscriptions whose state may have changed with time alone. If a subscription of `topics` has no
+        consumers, it may be judged up to five seconds later.
         """
         if now_ms < self._looked_ms:  # The clock was set back, so the next looks may be hours away
             self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)

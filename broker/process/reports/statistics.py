@@ -61,7 +61,7 @@ class TopicStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedStatistics:
-    """A topic's totals and its parts."""
+    """A topic's totals and the numbers of its partitions."""
 
     total: TopicStatistics
     parts: tuple[TopicStatistics, ...]

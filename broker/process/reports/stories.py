@@ -1,4 +1,4 @@
-"""Store the rows of delivery stories."""
+"""Store delivery stories, which tell what happened to entries on a subscription."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stories:
         self._pool = pool
         self._buffer = buffer
         self._rows: Sequence[StoryRow] = ()
-        # A repeated statement must use the same ids.
+        # A repeated insert must use the same ids.
         self._ids: Sequence[int] = ()
 
     async def write(self) -> None:
