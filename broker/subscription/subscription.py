@@ -406,7 +406,7 @@ class Subscription(SubscriptionRunner):
         )
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to other consumers."""
+        """Remove a consumer. Its pending entries are redelivered."""
         if consumer.key in self.consumers:
             self._topic.consumer_left(self._clock.now_ms())
             self._reporter.consumer_gone(self, consumer)
@@ -474,7 +474,7 @@ class Subscription(SubscriptionRunner):
         self.carry_out(self._machine.resume())
 
     def after_move(self) -> None:
-        """After a move, forget pending entries that the cursor has passed, and read from the new place."""
+        """After a move, forget pending entries that the cursor has passed, and read from the new position."""
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:

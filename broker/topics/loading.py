@@ -1,4 +1,4 @@
-"""Take ownership of a topic: advance the topic's epoch, then load ledgers and cursors into memory."""
+"""Take ownership of a topic: advance its epoch, so that a former owner cannot write, and load it into memory."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
 # The weight of the newest second. After a change, the rate settles in about five reports.
 _WEIGHT: Final = 0.4
-MEASURED_OVER_S: Final = 5  # All earlier seconds together weigh less than 0.1
+MEASURED_OVER_S: Final = 5  # The seconds before these weigh less than 0.1 in total
 _NOTHING_PER_S: Final = 0.05  # Lower rates count as 0
 # A slower flow is measured from message to message, because some seconds have no message.
 _SLOW_PER_S: Final = 1.0
@@ -57,7 +57,7 @@ class _Flow:
         weight, since_s = _WEIGHT, _seconds(now_ms - self.measured_ms)
         if not self.per_s[0]:
             if news / _seconds(now_ms - seen_ms) > _SLOW_PER_S:
-                since_s = _seconds(now_ms - seen_ms)  # Ignore the pause before a fast start
+                since_s = _seconds(now_ms - seen_ms)  # Do not count the pause before a fast start
             else:
                 weight = 1 - (1 - _WEIGHT) ** since_s
         self.per_s = tuple(
@@ -99,7 +99,7 @@ class Rates:
         self._subscriptions: dict[Subscription, _Flows] = {}
         self._producers: WeakKeyDictionary[Producer, _Flows] = WeakKeyDictionary()
         self._consumers: WeakKeyDictionary[Consumer, _Flows] = WeakKeyDictionary()
-        # When to report a moving topic or subscription again. A slow flow is due only at its end.
+        # When to report a moving topic or subscription again. A slow flow is due only when it ends.
         self._topics_due_ms: dict[Topic, int] = {}
         self._subscriptions_due_ms: dict[Subscription, int] = {}
         self._looks = 0

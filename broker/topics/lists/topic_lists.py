@@ -22,7 +22,7 @@ __all__ = ["TopicListWatch", "TopicLists", "matching"]
 
 logger = logging.getLogger(__name__)
 
-_PAUSE_S: Final = 0.1  # After each read, so that a burst of new topics causes few reads
+_PAUSE_S: Final = 0.1  # Pause after each read, so that a burst of new topics causes few reads
 _RETRY_S: Final = 5.0
 _SLICE_S: Final = 0.001
 
@@ -45,7 +45,7 @@ class _Namespace:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # Guards reading and comparing the list
     names: frozenset[str] | None = None
     matched: dict[str, _Matched] = field(default_factory=dict)  # Keys are the texts of the patterns
-    opening: int = 0  # Watches that are not open yet
+    opening: int = 0  # Number of watches that are being opened
     is_stale: bool = False
     is_refreshing: bool = False
 

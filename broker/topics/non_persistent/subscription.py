@@ -256,7 +256,7 @@ class NonPersistentSubscription:
         return lambda acks: None
 
     def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
-        """Do nothing, because deliveries of messages that are not stored are not recorded."""
+        """Do nothing, because the broker records deliveries only of stored messages."""
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """Raise NotAllowed, because nothing is stored."""
@@ -270,7 +270,7 @@ class NonPersistentSubscription:
         return NotAllowed(f"{self.topic.name} keeps no messages, so there is nowhere to seek to")
 
     async def last_message(self, consumer: Consumer) -> LastMessage:
-        """Return an answer that means that no message exists."""
+        """Return the answer for a topic without messages."""
         return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=EARLIEST)
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
