@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BackgroundTasks:
-    """Keeps references to tasks, because the event loop has only weak ones."""
+    """Keeps references to tasks, because the event loop has only weak references."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

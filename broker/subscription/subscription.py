@@ -1,5 +1,8 @@
 """One subscription, in the process that owns the topic.
 
+An act is a recorded change, such as an operator's skip of messages. Some acts can be undone for a while. The delivery
+story is a record of which consumers got and acked each entry.
+
 The file has over 400 lines, because it has many properties and short methods.
 """
 
@@ -88,7 +91,7 @@ class SubscriptionTopic(Protocol):
         """Note that the topic was in use until `now_ms`."""
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """Forget a deleted subscription, or a reader's cursor whose last consumer left."""
+        """Forget a deleted subscription, or a reader's cursor after its last consumer has left."""
 
 
 class SubscriptionReporter(Protocol):
@@ -170,9 +173,9 @@ class Subscription(SubscriptionRunner):
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
         self._last_messages = LastMessages(log, topic.reader, topic.compacted)
-        # Position and batch index of each message that a redrive has claimed. The index -1 means no batch.
+        # Messages of a dead-letter topic that the broker is publishing again. Outside a batch, the batch index is -1.
         self.redriving: frozenset[tuple[Position, int]] = frozenset()
-        self._ready_at: tuple[int, ...] = ()  # Counts when `_has_ready` was computed
+        self._ready_at: tuple[int, ...] = ()  # The counts from which `_has_ready` was computed
         self._has_ready = False
 
     def _forget_me(self) -> None:
@@ -207,7 +210,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def deadlines(self) -> DeliveryDeadlines:
-        """The times at which unacked deliveries are taken back."""
+        """The ack timeouts, and the times of redelivery after negative acks."""
         return self._state.deadlines
 
     @property
@@ -237,7 +240,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def gap(self) -> str:
-        """A description of the missing part of the log; empty = no gap. Nothing is sent until the cursor is moved."""
+        """The missing part of the log, in words; empty = none. A gap stops dispatch until the cursor is moved."""
         return self._state.gap
 
     @property
@@ -247,7 +250,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def delayed_entries(self) -> int:
-        """The number of the topic's delayed entries that this subscription passes over for now."""
+        """The number of the topic's delayed entries that this subscription skips for now."""
         return len(self._delayed) if self._delayed.passes_over(self.type) else 0
 
     @property
@@ -278,7 +281,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def last_used_ms(self) -> int:
-        """The Unix ms at which a consumer last left, or the time of loading if that time is unknown."""
+        """The Unix ms at which a consumer last left. If unknown, the Unix ms at which the topic was loaded."""
         return self._state.last_used_ms
 
     @property
@@ -288,7 +291,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def undo_until_ms(self) -> int:
-        """The Unix ms at which the latest undo window ends; 0 = no undo window is open."""
+        """The Unix ms until which the latest act can be undone; 0 = it cannot be undone."""
         return self._state.undo_until_ms
 
     @property
@@ -298,7 +301,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the whole state of the cursor is stored. The value is False during every flush."""
+        """Whether the whole state of the cursor is stored. Always False during a flush."""
         return self._storing.flusher.is_settled(self)
 
     def now_ms(self) -> int:
@@ -373,7 +376,7 @@ class Subscription(SubscriptionRunner):
             await self._around.tasks.finish(self._store_type())
 
     async def _store_type(self) -> None:
-        """Store the type. Not safe to cancel. If this fails, the next attach to the idle subscription tries again."""
+        """Store the type. Not safe to cancel. After a failure, the next attach without other consumers tries again."""
         self._state.stored_type = None
         sent = self.type
 
@@ -403,7 +406,7 @@ class Subscription(SubscriptionRunner):
         )
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries go to other consumers."""
+        """Remove a consumer. Its pending entries are redelivered."""
         if consumer.key in self.consumers:
             self._topic.consumer_left(self._clock.now_ms())
             self._reporter.consumer_gone(self, consumer)
@@ -456,7 +459,7 @@ class Subscription(SubscriptionRunner):
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:
-        """Report the stored acks of `ack_for_broker`, and send messages that wait for room."""
+        """Report the stored acks of `ack_for_broker`, and send messages that waited for these acks."""
         self._report()
         self.pump()
 
@@ -471,19 +474,19 @@ class Subscription(SubscriptionRunner):
         self.carry_out(self._machine.resume())
 
     def after_move(self) -> None:
-        """After a move, forget pending entries that the cursor has passed, and read from the new place."""
+        """After a move, forget pending entries that the cursor has passed, and read from the new position."""
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:
-        """Note the position at which the cursor begins. The position may be trimmed already."""
+        """Note the position at which the cursor begins. The entry there may already be trimmed."""
         self._state.begin_at(position)
 
     def place(self) -> Position:
-        """Return the position after mark-delete, which may be in a trimmed ledger."""
+        """Return the position of `begin_at` until mark-delete moves, then the position after mark-delete."""
         return self._state.place()
 
     def unacked_through(self, position: Position) -> list[Range]:
-        """Return the runs of unacked entries up to `position`, or none if the delivery story is off."""
+        """Return the ranges of unacked entries up to `position`, or no ranges if the delivery story is off."""
         if not self._state.story.is_on:
             return []
         spans = self.log.ledgers.spans(self.cursor.mark_delete, position)
@@ -502,11 +505,11 @@ class Subscription(SubscriptionRunner):
         self._machine.act_passed(position, left)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """Remember the acks of messages that an act passed, until the act can no longer be undone."""
+        """Record the acks of messages that an act skipped, because an undo of the act must keep these acks."""
         self._machine.record_for_undo(act_id, until_ms, recorded)
 
     def undo_is_over(self) -> None:
-        """Forget the acks of `record_for_undo`."""
+        """Stop the recording that `record_for_undo` started."""
         self._machine.undo_is_over()
 
     # -- requests of clients -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedDeliveries"]
 
-# Traced entries that a subscription remembers. The acks of forgotten entries get no span.
+# A subscription remembers at most this many traced entries. The acks of other entries get no span.
 MOST_REMEMBERED: Final = 1000
 
 
@@ -31,7 +31,7 @@ class TracedDeliveries:
     """Makes the spans of deliveries and acks.
 
     The span of an ack ends when the ack is stored. If the subscription is not durable, the span ends at once. An ack
-    that had to wait for message counts has no span.
+    gets no span if the broker must read message counts from the log before it can apply the ack.
     """
 
     def __init__(self, tracing: Tracing, topic: str, subscription: str, *, is_durable: bool) -> None:
@@ -78,7 +78,7 @@ class TracedDeliveries:
         *,
         cumulative: bool,
     ) -> None:
-        """Note the entries that these acks have completed. `is_acked` is the cursor's method."""
+        """Note the traced entries that these acks have completed. `is_acked` is the cursor's method."""
         if not self._delivered:
             return
         now_ns = time.time_ns()

@@ -56,7 +56,7 @@ def published(db: None) -> Callable[[str | None], list[Message]]:
 def handle_published(db: None) -> Callable[[], int]:
     """Call the handlers with all published messages, and return the number of calls.
 
-    Messages that handlers publish are handled too. An exception of a handler reaches the test.
+    Messages that handlers publish are handled too. An exception in a handler reaches the test.
     """
 
     def handle() -> int:

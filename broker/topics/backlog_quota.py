@@ -68,14 +68,14 @@ class BacklogQuota:
         return policies.backlog_quota_bytes >= 0 or policies.backlog_quota_ms >= 0
 
     async def require_room(self) -> None:
-        """Check that a producer may open. Raises QuotaHold or QuotaExceeded, or an error of `check`."""
+        """Check that a new producer may attach. Raises QuotaHold, QuotaExceeded, and the errors of `check`."""
         if self.breach is not None or (self.is_set and not self._was_checked):
             await self.check()
         if self.breach is not None:
             raise self._error(self.breach)
 
     async def check(self) -> None:
-        """Check the quota, and act on a breach. Safe to repeat. Raises BrokerError, psycopg.Error."""
+        """Check the quota, and react to a breach. Safe to repeat. Raises BrokerError, psycopg.Error."""
         self._was_checked = True
         if not self.is_set:
             self._oldest.clear()
@@ -129,7 +129,7 @@ class BacklogQuota:
     async def _age_ms(self, subscription: Subscription) -> int:
         """Return the age of the oldest unacked entry; 0 if there is none.
 
-        If the ledger is not older than the quota, return the ledger's age, which needs no read.
+        If the entry's ledger is not older than the quota, return the ledger's age, which needs no read.
         """
         topic = self._topic
         position = subscription.cursor.read_from()
@@ -148,7 +148,7 @@ class BacklogQuota:
         return now_ms - known[1]
 
     async def _evict(self, breach: Breach) -> bool:
-        """Move mark-delete forward and store an act. Return False if nothing can be skipped."""
+        """Skip messages, and store a record for operators. Return False if nothing can be skipped."""
         topic = self._topic
         subscription = topic.subscriptions.get(breach.subscription)
         if subscription is None:
@@ -162,7 +162,7 @@ class BacklogQuota:
 
             def move() -> None:
                 nonlocal skipped
-                backlog = subscription.cursor.backlog_messages  # New messages arrive while the move waits
+                backlog = subscription.cursor.backlog_messages  # Includes messages that arrived meanwhile
                 subscription.cursor.move_mark_delete(target)
                 skipped = backlog - subscription.cursor.backlog_messages
 

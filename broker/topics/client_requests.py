@@ -1,6 +1,6 @@
 """Handle clients' requests that name a topic.
 
-A request that no topic could grant is refused before it can create a topic.
+A request that every topic would refuse fails before a topic is created for it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ClientRequests:
             return await topic.subscribe(request, identity, sink)
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return a topic's schema and its version; `version` None = the latest.
+        """Return a topic's schema and the schema's version; `version` None = the latest.
 
         Raises SchemaNotFound, ServiceNotReady, and IncompatibleSchema if the bytes of `version` are malformed.
         """
@@ -135,7 +135,7 @@ def _refusal_answered(what: str) -> Iterator[None]:
 
 
 def _check_properties(whose: str, properties: Mapping[str, str]) -> None:
-    """Limit the properties, because they stay in memory while the client is attached."""
+    """Limit the size of the properties, because they stay in memory while the client is attached."""
     size_bytes = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
     if size_bytes > MAX_PROPERTIES_BYTES:
         raise NotAllowed(

@@ -42,7 +42,7 @@ class DeleteFigures:
     producers: int
     consumers: int
     subscriptions: tuple[tuple[str, str], ...]  # Pairs of topic and durable subscription
-    stored_bytes: int  # The size that was last reported
+    stored_bytes: int  # Total size, as last reported to the console
 
     @property
     def subscription_count(self) -> int:
@@ -70,7 +70,7 @@ class Endings:
         flusher: Flusher,
         schemas: Schemas,
     ) -> None:
-        """`token` is the token of this process's `Epochs`."""
+        """`token` identifies this process as the owner of topics."""
         self._topics = topics
         self._pool = pool
         self._token = token
@@ -81,7 +81,7 @@ class Endings:
     async def terminate(self, topic: Topic) -> Position:
         """Terminate a topic, and return its last position. Safe to repeat, but not safe to cancel.
 
-        Sends under way are stored. Queued sends fail with TopicTerminated. Raises TopicFenced, psycopg.Error.
+        Sends that are being stored succeed. Queued sends fail with TopicTerminated. Raises TopicFenced, psycopg.Error.
         """
         if topic.is_terminated:
             return topic.log.ledgers.last_position()
@@ -110,7 +110,7 @@ class Endings:
     async def unload(self, names: Sequence[TopicName]) -> int:
         """Remove these topics from memory, and return how many were loaded.
 
-        Acks are stored. Clients are detached, and wait until the unload ends if they reconnect early.
+        Stores the acks and detaches the clients. Clients that reconnect early wait until the unload ends.
         """
         async with self._still(names) as topics:
             for topic in topics:
@@ -237,7 +237,7 @@ class Endings:
             yield topics
 
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-        """Return topic id → owner epoch. Take ownership of topics that are not loaded."""
+        """Return topic id → owner epoch, which grows with each new owner. Take over topics that are not loaded."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
         others = members.keys() - epochs.keys()
         if others:

@@ -10,7 +10,7 @@ __all__ = ["TopicGates"]
 
 
 class TopicGates:
-    """The closed gates, by the topic's full name."""
+    """Opens and closes the gates."""
 
     def __init__(self) -> None:
         self._closed: dict[str, asyncio.Event] = {}
@@ -22,9 +22,9 @@ class TopicGates:
 
     @asynccontextmanager
     async def closed(self, names: Sequence[str]) -> AsyncIterator[None]:
-        """Close the gates of these topics for the block. Each topic must be in `names` once.
+        """Close the gates of these topics for the block. Each topic may be in `names` only once.
 
-        Waits until all gates are open and then closes all at once, so that two calls cannot deadlock.
+        Waits until all these gates are open and then closes them together, so that two calls cannot deadlock.
         """
         while (busy := next((name for name in names if name in self._closed), None)) is not None:
             await self.passed(busy)

@@ -1,4 +1,4 @@
-"""Take ownership of a topic: advance its epoch, then load its ledgers and cursors into memory."""
+"""Take ownership of a topic: advance its epoch, so that a former owner cannot write, and load it into memory."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class TopicLoader:
         try:
             await self._fill(topic, row, stored)
         except BaseException:
-            log.close()  # No timer or report may keep the abandoned topic in memory
+            log.close()  # A timer or report could keep the abandoned topic in memory
             raise
         topic.loaded()
         return topic
@@ -157,7 +157,7 @@ def _add_subscriptions(topic: Topic, stored: _Stored) -> None:
 class _Stored:
     owner_epoch: int
     ledgers: list[LedgerInfo]
-    segments: dict[int, int]  # Ledger → segment
+    segments: dict[int, int]  # Ledger → segment, a set of tables
     files: dict[int, str]  # Offloaded ledger → name of its file
     left_open: list[LedgerInfo]  # Open ledgers before the last ledger
     subscriptions: list[cursor_store.SubscriptionRow]
@@ -171,7 +171,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
     if owner_epoch is None:
         raise ServiceNotReady("the topic was deleted while it was being opened; try again")
     rows = await store.ledgers_of(connection, topic_id)
-    # If the answer to a roll was lost, an earlier ledger is still open. Treat that ledger as full.
+    # If the answer to a roll was lost, an earlier ledger may still be open. Treat that ledger as full.
     ledgers = [await _ledger_info(connection, each, is_last=each is rows[-1]) for each in rows]
     return _Stored(
         owner_epoch=owner_epoch,

@@ -52,8 +52,8 @@ async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -
 async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
     """Give a topic more partitions. Safe to repeat.
 
-    A new partition gets the subscriptions of the old partitions, beginning at its first message. Clients see the new
-    number only after the partitions and their subscriptions exist.
+    Each new partition gets the subscriptions of the old partitions, which begin at the new partition's first message.
+    Clients see the new number only after the partitions and their subscriptions exist.
 
     Raises MetadataInvalid for a number out of range, InvalidTopicName if a partition's name is too long, and
     TopicNotFound. Raises NotAllowed for a smaller number, for a topic without partitions, or if another topic has a

@@ -1,4 +1,4 @@
-"""Read and change the policies set on a namespace or a topic."""
+"""Read and change policy documents. Each document holds the policies set on a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _AT_ONCE: Final = 200
 
 
 class PolicyConflict(BrokerError):
-    """Somebody changed the policies after the plan was made. The caller must plan again."""
+    """Somebody changed the policies after the caller had read them. The caller must read them again."""
 
     code = "MetadataError"
     retriable = True
@@ -65,7 +65,7 @@ class Holder:
 
     @classmethod
     def of_topic(cls, name: TopicName) -> Holder:
-        """Return a topic as a holder."""
+        """Return the holder for a topic."""
         return cls(level=PolicyLevel.TOPIC, tenant=name.tenant, namespace=name.namespace, topic=name)
 
     @property
@@ -86,7 +86,7 @@ class PolicyState:
 
     row_id: int
     document: Mapping[str, object]
-    above: Mapping[str, object]  # Policies of the topic's namespace, empty for a namespace
+    above: Mapping[str, object]  # The document of a topic's namespace; empty for a namespace
     in_force: Policies
 
 
@@ -185,7 +185,7 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # If the answer of a successful change is lost, the repeated statement returns False.
+        # If the answer to a successful change is lost, the repeated statement returns False.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(
@@ -223,7 +223,7 @@ def changed(
 ) -> dict[str, object]:
     """Return the document after a change, without storing it.
 
-    Raises PolicyInvalid for a wrong policy, or if a name in `to_unset` is not set or is also in `to_set`.
+    Raises PolicyInvalid for a wrong name or value, or if a name in `to_unset` is not set or is also in `to_set`.
     """
     check_names(to_unset, level)
     for name in to_unset:

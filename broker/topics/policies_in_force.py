@@ -1,4 +1,4 @@
-"""Compute policies from the broker's settings and the documents of a namespace and a topic."""
+"""Compute policies from the broker's settings and the policy documents of a namespace and a topic."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class PolicyInForce:
     field: PolicyField
     value: PolicyValue
     set_on: PolicyLevel | None  # None for the broker's default
-    own: PolicyValue | None  # Value set on this level
-    above: PolicyValue  # Value if this level set nothing
+    own: PolicyValue | None  # The value set on this level, if any
+    above: PolicyValue  # The value if this level set none
     can_be_set: bool
 
     @property

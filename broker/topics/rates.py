@@ -1,4 +1,4 @@
-"""Compute smoothed rates per second from cumulative counts."""
+"""Compute smoothed rates per second from cumulative counts. A flow is a series of such counts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
-# The weight of the newest second. A changed rate settles after about five reports.
+# The weight of the newest second. After a change, the rate settles in about five reports.
 _WEIGHT: Final = 0.4
-MEASURED_OVER_S: Final = 5  # All earlier seconds together weigh less than 0.1
+MEASURED_OVER_S: Final = 5  # The seconds before these weigh less than 0.1 in total
 _NOTHING_PER_S: Final = 0.05  # Lower rates count as 0
 # A slower flow is measured from message to message, because some seconds have no message.
 _SLOW_PER_S: Final = 1.0
-# The patience with a slow flow is this many times its last gap. A longer pause ends the flow.
+# A slow flow ends after a pause of this many times its last gap, within the limits below.
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# One in this many reports forgets closed topics, because a pass over 10,000 topics takes too long.
+# Closed topics are forgotten once in this many reports, because a pass over 10,000 topics takes too long.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Moving:
-    """Topics and subscriptions to report although nothing changed."""
+    """The topics and subscriptions to report although nothing changed."""
 
     topics: set[Topic] = field(default_factory=set)
     subscriptions: set[Subscription] = field(default_factory=set)
@@ -57,7 +57,7 @@ class _Flow:
         weight, since_s = _WEIGHT, _seconds(now_ms - self.measured_ms)
         if not self.per_s[0]:
             if news / _seconds(now_ms - seen_ms) > _SLOW_PER_S:
-                since_s = _seconds(now_ms - seen_ms)  # Ignore the pause before a fast start
+                since_s = _seconds(now_ms - seen_ms)  # Do not count the pause before a fast start
             else:
                 weight = 1 - (1 - _WEIGHT) ** since_s
         self.per_s = tuple(
@@ -92,14 +92,14 @@ _Counts = tuple[tuple[int, ...], ...]  # Totals of each flow
 
 
 class Rates:
-    """The rates of topics, subscriptions, producers and consumers."""
+    """Computes the rates of topics, subscriptions, producers and consumers."""
 
     def __init__(self) -> None:
         self._topics: dict[Topic, _Flows] = {}
         self._subscriptions: dict[Subscription, _Flows] = {}
         self._producers: WeakKeyDictionary[Producer, _Flows] = WeakKeyDictionary()
         self._consumers: WeakKeyDictionary[Consumer, _Flows] = WeakKeyDictionary()
-        # When to report a moving topic or subscription again. A slow flow is due only at its end.
+        # When to report a moving topic or subscription again. A slow flow is due only when it ends.
         self._topics_due_ms: dict[Topic, int] = {}
         self._subscriptions_due_ms: dict[Subscription, int] = {}
         self._looks = 0

@@ -1,9 +1,9 @@
 """Compact topics: keep the latest message of each key.
 
 A run makes two passes over the messages that the last run kept and the messages published since. The first pass finds
-the latest message of each key. Spark may run the first pass instead of the broker. The second pass copies the messages
-that stay. At the end, one statement makes the copies the current generation. Readers see only the current generation,
-so they do not notice an unfinished run. The log itself does not change.
+the latest message of each key. A Spark job may run the first pass instead of the broker. The second pass copies the
+messages that stay. At the end, one SQL statement replaces the generation that readers see with the new copies, so
+readers never see an unfinished run. The log itself does not change.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Compactor:
         return topic.log.ledgers.total_bytes - horizon.size_bytes
 
     async def measure(self, topic: Topic) -> Measured:
-        """Count the messages that `compact` would keep and remove among the first entries, up to a limit."""
+        """Count the messages that `compact` would keep and remove. Reads only the first entries, up to a limit."""
         through = topic.log.ledgers.last_position()
         passes = self._passes()
         seen_pieces = seen_entries = seen_bytes = 0
@@ -137,7 +137,7 @@ class Compactor:
     async def _compact(self, topic: Topic, report: Report, survey: Survey | None) -> CompactionResult:
         total, stored = topic.log.ledgers.total_messages, topic.compacted.stored
         if survey is None and stored is not None and stored.generation and stored.horizon.messages == total:
-            await self._sweep_quietly(topic)  # The last run may have stopped before its sweep
+            await self._sweep_quietly(topic)  # The last run may have stopped before it deleted old copies
             return CompactionResult(kept=stored.kept, removed_messages=0, duration_ms=0)
         async with topic.compacted.changing:
             horizon = _end_of(topic) if survey is None else await self._surveyed(topic, survey)
@@ -164,7 +164,7 @@ class Compactor:
         return await _totals(topic, survey.horizon)
 
     async def _begin(self, topic: Topic) -> int:
-        """Store that a run begins. After a topic's first run has begun, only compacted entries are trimmed."""
+        """Store that a run begins. From a topic's first run on, entries that are not compacted are not trimmed."""
         view = topic.compacted
         known, first = view.stored, _before_log(topic)
         if known is None:
@@ -261,7 +261,7 @@ class Compactor:
             await self._sweep_quietly(topic)
 
     async def forget(self, topic: Topic) -> None:
-        """Delete a topic's compaction. Readers then get the log. Safe to repeat.
+        """Delete a topic's compacted messages. Readers then get the log. Safe to repeat.
 
         Raises TopicFenced, psycopg.Error.
         """

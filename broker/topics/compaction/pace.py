@@ -18,7 +18,7 @@ Report = Callable[[int], Awaitable[None]]
 
 
 class Pace:
-    """The pace of one run."""
+    """The pace of one compaction run."""
 
     def __init__(self, bytes_per_s: int, total_bytes: int, report: Report) -> None:
         self._bytes_per_s = bytes_per_s
@@ -29,7 +29,7 @@ class Pace:
         self._began_s = self._reported_s = self._loop.time()
 
     async def read(self, piece: Sequence[StoredEntry]) -> None:
-        """Count a piece, wait until more may be read, and report the progress."""
+        """Count entries that were read, wait until more may be read, and report the progress."""
         self.read_bytes += sum(len(entry.data) for entry in piece)
         ahead_s = self.read_bytes / self._bytes_per_s - (self._loop.time() - self._began_s)
         await asyncio.sleep(max(0.0, ahead_s))

@@ -1,4 +1,4 @@
-"""The two passes of a compaction over a topic's messages."""
+"""The two passes of a compaction over a topic's messages. A piece is a list of consecutive entries."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ def stayed(
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:
     """Yield the entries that the last compaction kept, then the log's later entries up to `through`.
 
-    Raises TopicFenced if the topic is closed, and the errors of the reads.
+    Raises TopicFenced if the topic is closed, and any error of a read.
     """
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:
-        # A deleted topic has no copies, so no page reaches the horizon. Only this check ends the loop.
+        # If the topic was deleted, no page reaches the horizon. Then only this check ends the loop.
         _require_open(topic)
         page = await view.read(position)
         position = page.end

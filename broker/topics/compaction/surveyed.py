@@ -25,7 +25,7 @@ __all__ = ["SurveyedPass"]
 
 
 class SurveyedPass:
-    """Runs the second pass, with only the keys of a piece in memory."""
+    """Runs the second pass. A piece is a list of consecutive entries. Only the keys of one piece are in memory."""
 
     def __init__(
         self, survey: Survey, pool: ConnectionPool, *, retain_keyless: bool, max_message_bytes: int

@@ -1,7 +1,7 @@
 """The lists of topics that clients watch, one for each namespace.
 
 PostgreSQL notifies the broker when topics were created or deleted in a namespace. The broker then reads the list of the
-namespace again and compares, so a repeated notification does no harm.
+namespace again and compares it with the last one, so a repeated notification does no harm.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["TopicListWatch", "TopicLists", "matching"]
 
 logger = logging.getLogger(__name__)
 
-_PAUSE_S: Final = 0.1  # The pause makes a burst of new topics cost few reads
+_PAUSE_S: Final = 0.1  # Pause after each read, so that a burst of new topics causes few reads
 _RETRY_S: Final = 5.0
 _SLICE_S: Final = 0.001
 
@@ -45,13 +45,13 @@ class _Namespace:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # Guards reading and comparing the list
     names: frozenset[str] | None = None
     matched: dict[str, _Matched] = field(default_factory=dict)  # Keys are the texts of the patterns
-    opening: int = 0  # Watches that are not open yet
+    opening: int = 0  # Number of watches that are being opened
     is_stale: bool = False
     is_refreshing: bool = False
 
 
 class TopicListWatch:
-    """One watch of a client."""
+    """One client's watch of a namespace."""
 
     def __init__(self, matched: _Matched, on_change: OnChange, on_end: Callable[[], None]) -> None:
         self._matched = matched
@@ -136,7 +136,7 @@ class TopicLists:
                     async with place.lock:
                         await self._compare(place)
                 except Exception:
-                    place.is_stale, pause_s = True, _RETRY_S  # No further notification may come
+                    place.is_stale, pause_s = True, _RETRY_S  # Try again even if no notification follows
                     logger.exception(
                         "listing topics for clients that watch them failed; next try in %.0f s: namespace %s",
                         pause_s,
@@ -175,7 +175,7 @@ class TopicLists:
 
 
 class _Slices:
-    """Slices of long work. The event loop may do other work between two slices."""
+    """Divides long work into slices, so that the event loop can do other work between two slices."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

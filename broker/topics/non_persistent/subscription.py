@@ -59,7 +59,7 @@ class NonPersistentSubscription:
         clock: Clock,
         next_key: Callable[[], int],
     ) -> None:
-        """`dispatcher` is of type `type_` and has no consumers."""
+        """`dispatcher` must be made for `type_` and must have no consumers."""
         self.topic = topic
         self.name = name
         self.type = type_
@@ -70,7 +70,7 @@ class NonPersistentSubscription:
         self._dispatcher = dispatcher
         self._clock = clock
         self._next_key = next_key
-        self._batches: dict[Position, int] = {}  # Message counts of the last batches sent
+        self._batches: dict[Position, int] = {}  # Message counts of the batches sent last
         self.rates_changed()
 
     @property
@@ -218,8 +218,8 @@ class NonPersistentSubscription:
     ) -> None:
         """Call `on_durable` at once, because nothing is stored.
 
-        With `returns_permits`, the client discarded the entries and granted one permit for each entry. A batch cost one
-        permit for each message, so grant the missing permits.
+        `returns_permits` means that the client discarded the entries and granted one permit for each entry. A batch
+        took one permit for each message, so this method grants the missing permits.
         """
         if returns_permits:
             for each in acks:
@@ -256,7 +256,7 @@ class NonPersistentSubscription:
         return lambda acks: None
 
     def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
-        """Do nothing, because only stored messages have a delivery story."""
+        """Do nothing, because the broker records deliveries only of stored messages."""
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """Raise NotAllowed, because nothing is stored."""
@@ -270,7 +270,7 @@ class NonPersistentSubscription:
         return NotAllowed(f"{self.topic.name} keeps no messages, so there is nowhere to seek to")
 
     async def last_message(self, consumer: Consumer) -> LastMessage:
-        """Return the answer that no message exists."""
+        """Return the answer for a topic without messages."""
         return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=EARLIEST)
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:

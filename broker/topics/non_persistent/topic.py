@@ -95,7 +95,7 @@ class NonPersistentTopic:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. An initial subscription has no effect.
+        """Attach a producer. Ignores the initial subscription of the request.
 
         Raises ServiceNotReady, NotAllowed, IncompatibleSchema, ProducerBusy, ProducerFenced.
         """
@@ -130,7 +130,7 @@ class NonPersistentTopic:
         self._leave_if_empty()
 
     def producer_refused(self) -> None:
-        """Do nothing, because the console does not show the topic."""
+        """Do nothing, because the console does not show non-persistent topics."""
 
     def append(self, producer: Producer, request: SendRequest) -> None:
         """Queue an entry. The entries of one turn of the event loop are delivered together."""
@@ -198,7 +198,7 @@ class NonPersistentTopic:
                 subscription = self._new_subscription(request)
             consumer = await subscription.attach(request, identity, sink)
             if self.subscriptions.setdefault(request.subscription, subscription) is not subscription:
-                # Another client began the subscription anew while this call waited for an answer to a ping.
+                # Another client created the subscription again while this call waited for an answer to a ping.
                 consumer.detach()
                 raise ServiceNotReady(
                     f"subscription {request.subscription} has just begun anew; subscribe again"

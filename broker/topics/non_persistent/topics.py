@@ -49,10 +49,10 @@ class NonPersistentTopics:
         return list(self._topics.values())
 
     async def topic(self, name: TopicName, *, create: bool) -> NonPersistentTopic:
-        """Return a topic. If it is not in memory, create it.
+        """Return a topic, and create it in memory if necessary.
 
-        A topic without a stored row is created only if both `create` and the policies allow that. Raises TopicNotFound,
-        and NotAllowed for a partitioned topic.
+        A topic without a row in PostgreSQL is created only if both `create` and the policies allow that. Raises
+        TopicNotFound, and NotAllowed for a partitioned topic.
         """
         known = self._topics.get(name.full)
         if known is not None:
