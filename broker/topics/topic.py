@@ -165,7 +165,7 @@ class Topic:
         self.policies = policies  # Only `set_policies` replaces these policies
         self.log = log
         log.listener = self
-        # Statistics count from these totals of the loaded log.
+        # The log's totals when the topic was loaded. Statistics count from these totals.
         self.loaded_messages, self.loaded_bytes = log.ledgers.total_messages, log.ledgers.total_bytes
         self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs
@@ -222,7 +222,7 @@ class Topic:
 
     @property
     def owner_epoch(self) -> int:
-        """The epoch under which this process owns the topic."""
+        """The number under which this process owns the topic. A broker that takes the topic raises the number."""
         return self.log.owner_epoch
 
     @property
@@ -236,7 +236,7 @@ class Topic:
         return self.log.is_fenced
 
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
-        """Run a write that has no effect if another broker took the topic.
+        """Run a write that changes nothing if another broker took the topic.
 
         Returns None only if the topic is closed. Raises psycopg.Error if PostgreSQL refuses the write.
         """
@@ -300,7 +300,7 @@ class Topic:
         self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry for the writer, or tell the producer why the entry is refused."""
+        """Queue an entry for the writer, or tell the producer why the topic refuses the entry."""
         if not self.is_open:
             producer.failed(request, TopicFenced(f"{self.name} moved; connect again"))
             return

@@ -84,11 +84,11 @@ class Topics:
         return await self.open(TopicName.parse(full_name), create=False)
 
     async def partition_count(self, name: TopicName, *, create: bool) -> int:
-        """Return how many partitions a topic has. 0 means that it is not partitioned.
+        """Return how many partitions a topic has. 0 means that the topic is not partitioned.
 
-        With `create`, a missing topic is created if it will have partitions. A topic without
-        partitions is created when a client connects to it. Raises ServiceNotReady. Raises TopicNotFound if a missing
-        persistent topic may not be created.
+        With `create`, a missing topic is created if it will have partitions. A topic without partitions is created when
+        a client connects to it. Raises ServiceNotReady. Raises TopicNotFound if a missing persistent topic may not be
+        created.
         """
         self._require_ready()
         row = await self._find(name)

@@ -58,8 +58,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors before the pins, which are the entries that undo windows and bookmarks keep. If a
-                # cursor moves in between, its position from before the move still counts.
+                # Read the cursors before the undo windows and bookmarks. If a cursor moves in between, its position from
+                # before the move still counts.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -149,7 +149,7 @@ async def _push_forward(reader: Subscription, through: Position) -> None:
     async with reader.moves.moving(closes_consumers=False):
         place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))
-        # A reader of a compacted topic continues at its old place, because it reads copies.
+        # A reader of a compacted topic continues at its old place, because compaction kept copies.
         reader.begin_at(place)
         reader.after_move()
 

@@ -29,8 +29,9 @@ class Truncation:
     """The effect of a truncate on one topic."""
 
     through: Position  # Last entry that the truncate skips
-    skipped_messages: int  # Unacked messages, summed over all subscriptions
-    freed_bytes: int  # Bytes of sealed ledgers, even of ledgers kept for an undo or a bookmark
+    skipped_messages: int  # Unacked messages, summed over all durable subscriptions
+    # Bytes of sealed ledgers. Ledgers also count if a possible undo or a bookmark still keeps them.
+    freed_bytes: int
 
 
 class Truncator:

@@ -55,7 +55,7 @@ class Tracing:
         resource = Resource.create()  # Reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
         if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: "vela"}))
-        # At exit, the provider would wait 30 s for a collector that does not answer. `stop` waits less.
+        # By default, the provider waits 30 s at exit for a collector that does not answer. `stop` waits less.
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("vela", __version__)

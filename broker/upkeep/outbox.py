@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 # After this time without rows, a topic's producers are detached.
 IDLE_S: Final = 60.0
 RETRY_S: Final = 60.0  # Time after which a refused row is tried again
-_POLL_S = 1.0  # Time between looks at the table, because a notification may be lost
+_POLL_S = 1.0  # Look for rows this often, because a notification may be lost
 _ROWS = 500  # Most rows of one topic that one turn reads
 # Limits on the rows of one topic that are sent but not yet stored. The last row may exceed the byte limit.
 _MOST_ON_THE_WAY = 2000
@@ -204,7 +204,7 @@ class _Lane:
         self._mover = mover
         self._taken = taken
         self._producer: _Producer | None = None
-        self._closed: _Producer | None = None  # Last closed producer, whose rows may still be stored
+        self._closed: _Producer | None = None  # Last closed producer, whose rows the writer may still store
         self._rows: dict[int, int] = {}  # Sequence id → row id
         self._next_sequence_id = 0
 

@@ -71,7 +71,7 @@ def _an_admin() -> str | None:
 def log_change(
     kind: str, parameters: Mapping[str, Any], *, pattern: str = EVERYTHING, who: str, origin: str
 ) -> None:
-    """Write a change into the act log. Only users with a role for `pattern` see the entry."""
+    """Write a change into the act log. Only users with a role that covers `pattern` see the entry."""
     now = timezone.now()
     Act.objects.create(
         kind=kind,
