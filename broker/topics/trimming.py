@@ -58,8 +58,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors before the undo windows and bookmarks. If a cursor moves in between, its position from
-                # before the move still counts.
+                # Read the cursors before the undo windows and bookmarks. If a cursor moves in between, its position
+                # from before the move still counts.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
