@@ -1,6 +1,6 @@
 """One topic in the memory of the process that owns it.
 
-This file has over 400 lines, because half of it declares and connects the parts of a topic.
+This file has over 400 lines, because half of the code declares and connects the parts of a topic.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 class TopicReports(SubscriptionReports, Protocol):
-    """Reports topics, their producers and their subscriptions."""
+    """Reports changes of topics, producers and subscriptions to the console, through PostgreSQL."""
 
     def topic_changed(self, topic: Topic) -> None:
         """Put this topic into the next report."""
@@ -79,7 +79,7 @@ class WaitingPulls(Protocol):
         """Return whether a request waits for this topic."""
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
-        """Offer the waiting requests these entries, which are durable now."""
+        """Offer these newly stored entries to the waiting requests."""
 
     def topic_gone(self, topic: Topic) -> None:
         """Answer the requests that wait for this topic."""
@@ -165,7 +165,7 @@ class Topic:
         self.policies = policies  # Only `set_policies` replaces these policies
         self.log = log
         log.listener = self
-        # The totals when the log was loaded. Statistics count from these totals.
+        # The log's totals when the topic was loaded. Statistics count from these totals.
         self.loaded_messages, self.loaded_bytes = log.ledgers.total_messages, log.ledgers.total_bytes
         self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs
@@ -222,7 +222,7 @@ class Topic:
 
     @property
     def owner_epoch(self) -> int:
-        """The epoch under which this process owns the topic."""
+        """The number under which this process owns the topic. A broker that takes the topic raises the number."""
         return self.log.owner_epoch
 
     @property
@@ -232,13 +232,13 @@ class Topic:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the topic is closed because this process may no longer write to it."""
+        """Whether the topic is closed because another broker may own it, or memory may differ from what is stored."""
         return self.log.is_fenced
 
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
-        """Run a write that is guarded by this topic's epoch.
+        """Run a write that changes nothing if another broker took the topic.
 
-        Results and errors are those of `Epochs.write`.
+        Returns None only if the topic is closed. Raises psycopg.Error if PostgreSQL refuses the write.
         """
         return await self._epochs.write(self.log, call, what=what)
 
@@ -274,7 +274,7 @@ class Topic:
         )
         try:
             await self.access.admit(producer)
-            self._require_appendable()  # The topic may have closed meanwhile
+            self._require_appendable()  # The topic may have closed or been terminated meanwhile
         except BaseException:
             producer.detach()
             raise
@@ -300,7 +300,7 @@ class Topic:
         self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry for the writer, or tell the producer why the entry is refused."""
+        """Queue an entry for the writer, or tell the producer why the topic refuses the entry."""
         if not self.is_open:
             producer.failed(request, TopicFenced(f"{self.name} moved; connect again"))
             return
@@ -318,7 +318,7 @@ class Topic:
         self._writer.submit(self.log)
 
     def producer_refused(self) -> None:
-        """Report the topic, because a producer has a new last error."""
+        """Put this topic into the next report, because a producer has a new last error."""
         self._reports.topic_changed(self)
 
     def stored(self, batch: AppendBatch) -> None:
@@ -345,7 +345,7 @@ class Topic:
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
         """Refuse sends that cannot be stored, and close their producers.
 
-        If the producers stayed open, later entries could be stored before the refused entries.
+        If the producers stayed open, later entries could be stored before the refused entries are sent again.
         """
         if self.deduplication is not None:
             sends = [*sends, *self.deduplication.give_up()]
@@ -450,7 +450,7 @@ class Topic:
     def given_up(self, error: BrokerError | None) -> None:
         """Close all clients and answer the waiting requests, because the log is closed.
 
-        `error` is None unless the log was fenced.
+        `error` is None unless `is_fenced` is True.
         """
         self._on_gone(self)
         steps: list[Callable[[], object]] = [self.publishes.close]

@@ -1,4 +1,7 @@
-"""Find, create, load and forget the subscriptions of one topic."""
+"""Find, create and forget the subscriptions of one topic.
+
+A reader uses a non-durable subscription. A bookmark is a named position in a topic.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class NewSubscription(Protocol):
 
 
 class SubscriptionReports(Protocol):
-    """Reports subscriptions."""
+    """Reports changes of subscriptions to the console, through PostgreSQL."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
         """Put this subscription into the next report."""
@@ -96,7 +99,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return len(self._by_name)
 
     def values(self) -> ValuesView[Subscription]:
-        """Return the subscriptions. Every stored batch needs them, and the inherited method is slower."""
+        """Return the subscriptions. Each stored batch calls this method, and the inherited method is slower."""
         return self._by_name.values()
 
     async def of_request(self, request: SubscribeRequest) -> Subscription:
@@ -191,8 +194,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
         """Return the state of a new cursor that begins at `start`.
 
-        If `start` is not stored, the cursor begins at the next entry. `remaining` is the bitset of the unacked messages
-        of `start`, or None if all are unacked.
+        If `start` is not stored, the cursor begins at the next stored entry. `remaining` is the bitset of the unacked
+        messages of `start`, or None if all are unacked.
         """
         log = self._topic.log
         while True:
@@ -202,7 +205,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 await self._topic.reader.load_index(missing.ranges)
 
     async def _stored(self, name: str) -> tuple[int, CursorState]:
-        """Return the row that an earlier try wrote although its answer was lost."""
+        """Return the stored id and cursor. An earlier attempt stored the row, but the answer was lost."""
         rows = await repeat_until_done(
             self._pool,
             lambda c: store.subscriptions_of(c, self._topic.log.topic_id),
@@ -252,7 +255,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return subscription
 
     def settle_reader(self, subscription: Subscription) -> bool:
-        """Keep a reader's subscription if it has consumers, else forget it.
+        """Keep a reader's subscription if the subscription has consumers. Otherwise forget the subscription.
 
         Call this after every attach, even a failed one. Returns False if another subscription has the name now. During
         the attach, the earlier consumer may have left, and another client may have taken the name.
@@ -270,7 +273,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             del self._by_name[subscription.name]
         self._deadlines.forget(subscription)
         if subscription.is_durable:
-            # The topic's report may show this subscription's backlog or state.
+            # The topic's report may still show this subscription's backlog or state.
             self._reports.subscription_changed(subscription)
 
     def replay(self, positions: Sequence[Position]) -> None:
@@ -280,7 +283,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 subscription.replay(positions)
 
     def has_room_for_replays(self) -> bool:
-        """Return whether more due entries may be released.
+        """Return whether more due entries may be passed to `replay`.
 
         True if a Shared subscription that can send has nothing left to replay. Also true if no Shared subscription can
         send.

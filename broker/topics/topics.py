@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Topics"]
 
-_Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]  # The load, and whether it may create the topic
+# The task that loads a topic, and whether the task may create the topic.
+_Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]
 
 
 class Topics:
@@ -72,7 +73,7 @@ class Topics:
             except TopicNotFound:
                 if creates or not create:
                     raise
-                # The caller that began this load may not create the topic. This caller may, and tries again.
+                # The caller that began this load did not allow creating the topic. This caller does, and tries again.
 
     def is_loading(self, full_name: str) -> bool:
         """Return whether a topic is being loaded."""
@@ -83,10 +84,11 @@ class Topics:
         return await self.open(TopicName.parse(full_name), create=False)
 
     async def partition_count(self, name: TopicName, *, create: bool) -> int:
-        """Return how many partitions a topic has. 0 means that it is not partitioned.
+        """Return how many partitions a topic has. 0 means that the topic is not partitioned.
 
-        With `create`, a missing topic is created if it will have partitions. Any other topic is created when a
-        client connects to it. Raises ServiceNotReady. Raises TopicNotFound if a persistent topic may not be created.
+        With `create`, a missing topic is created if it will have partitions. A topic without partitions is created when
+        a client connects to it. Raises ServiceNotReady. Raises TopicNotFound if a missing persistent topic may not be
+        created.
         """
         self._require_ready()
         row = await self._find(name)

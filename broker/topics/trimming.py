@@ -1,7 +1,9 @@
 """Trim ledgers that nobody needs any more.
 
 The decision and the removal from memory are one step, so no cursor can move in between. The rows are deleted later.
-After a crash before the deletion, the next broker trims the ledgers again.
+If the broker crashes before the deletion, the next broker trims the ledgers again.
+
+An undo window is the time in which a cursor move can be undone. A bookmark is a named position in a topic.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ __all__ = ["Trimmable", "Trimmer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trimmable:
-    """The data that a retention policy would trim."""
+    """The amount of data that a retention policy would trim."""
 
     messages: int
     size_bytes: int
@@ -44,10 +46,10 @@ class Trimmer:
         """Trim the ledgers that nobody needs, and return the freed bytes. Safe to repeat.
 
         `retention` replaces the retention in the topic's policies. Entries stay until every durable subscription has
-        acked them durably, and until compaction and deduplication have read them. Undo windows and bookmarks pin
-        entries, unless the topic is larger than its backlog quota.
+        acked them durably, and until compaction and deduplication have read them. Undo windows and bookmarks also
+        keep entries, unless the topic is larger than its backlog quota.
 
-        Raises psycopg.Error if the server refuses, and PersistenceFailed if a read fails.
+        Raises psycopg.Error if PostgreSQL refuses, and PersistenceFailed if a read fails.
         """
         retention = retention or Retention(
             time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
@@ -56,8 +58,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors before the pins. If an act moves a cursor in between, the position from before the
-                # move still counts.
+                # Read the cursors before the undo windows and bookmarks. If a cursor moves in between, its position
+                # from before the move still counts.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -69,7 +71,7 @@ class Trimmer:
         return freed
 
     def trimmable(self, topic: Topic, retention: Retention) -> Trimmable:
-        """Return the data that this retention would trim now. Ignore the pins of undo windows and bookmarks."""
+        """Return how much data this retention would trim now, without regard to undo windows and bookmarks."""
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         ledgers = topic.log.ledgers.infos()[:count]
         return Trimmable(
@@ -147,7 +149,7 @@ async def _push_forward(reader: Subscription, through: Position) -> None:
     async with reader.moves.moving(closes_consumers=False):
         place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))
-        # A reader of a compacted topic continues at its old place, because it reads copies.
+        # A reader of a compacted topic continues at its old place, because compaction kept copies.
         reader.begin_at(place)
         reader.after_move()
 

@@ -1,4 +1,4 @@
-"""Empty a topic. Durable subscriptions skip its messages, and the ledgers that nobody needs are freed."""
+"""Empty a topic: durable subscriptions skip the messages, and ledgers that nobody needs are trimmed."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class Truncation:
     """The effect of a truncate on one topic."""
 
     through: Position  # Last entry that the truncate skips
-    skipped_messages: int  # Unacked messages, summed over all subscriptions
-    freed_bytes: int  # Bytes of sealed ledgers, including ledgers that an undo window or a bookmark pins
+    skipped_messages: int  # Unacked messages, summed over all durable subscriptions
+    # Bytes of sealed ledgers. Ledgers also count if a possible undo or a bookmark still keeps them.
+    freed_bytes: int
 
 
 class Truncator:
@@ -54,7 +55,7 @@ class Truncator:
         return Truncation(through=through, skipped_messages=skipped, freed_bytes=freed)
 
     async def truncate(self, topic: Topic, through: Position) -> int:
-        """Move every durable subscription past `through`, and free the ledgers that nobody needs. Safe to repeat.
+        """Move every durable subscription past `through`, and trim the ledgers that nobody needs. Safe to repeat.
 
         `Compactor.empty` deletes the compacted messages. Consumers stay connected, and their acks of skipped messages
         change nothing. Returns the freed bytes.

@@ -33,11 +33,11 @@ __all__ = ["Tracing"]
 
 logger = logging.getLogger(__name__)
 
-MOST_SPANS_PER_S: Final = 1000  # At 50 µs per span, 5 % of the broker's time
+MOST_SPANS_PER_S: Final = 1000  # At 50 µs per span, this is 5 % of the broker's time
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
-# Longer values are ignored, because OpenTelemetry logs a line for a value that is far too long.
+# Longer `traceparent` values are ignored, because OpenTelemetry logs a line for a value that is far too long.
 _LONGEST_PARENT: Final = 128
 # An entry begins with six bytes of magic number and checksum. The size of the metadata takes the next four bytes.
 _METADATA_SIZE: Final = slice(6, 10)
@@ -55,20 +55,20 @@ class Tracing:
         resource = Resource.create()  # Reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
         if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: "vela"}))
-        # At exit, the provider would wait 30 s for a collector that does not answer. `stop` waits less.
+        # By default, the provider waits 30 s at exit for a collector that does not answer. `stop` waits less.
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("vela", __version__)
         self._propagator = TraceContextTextMapPropagator()
         self._second = 0
-        self._spans = 0  # Spans requested in this second
+        self._spans = 0  # Spans requested in this second, including dropped spans
         self._has_failed = False
         self._dropped = 0
 
     def parent_of(self, data: bytes) -> Context | None:
         """Return the sampled trace context in an entry's metadata, or None.
 
-        The properties of batched messages are in the payload. This method does not read the payload.
+        The properties of batched messages are in the payload, which this method does not read.
         """
         end = _METADATA + int.from_bytes(data[_METADATA_SIZE], "big")
         if data.find(b"traceparent", _METADATA, end) < 0:
@@ -96,9 +96,9 @@ class Tracing:
     def published(
         self, topic: str, entries: Sequence[StoredEntry], *, waited_s: float, stored_ms: int
     ) -> None:
-        """Make the spans of entries that were stored at `stored_ms`.
+        """Make a `publish` span for each traced entry that was stored at `stored_ms`.
 
-        `waited_s` is the time since the first entry was queued, or since the previous batch was taken.
+        `waited_s` is the time since the first entry was queued, or since the writer took the previous batch.
         """
         now_ns = time.time_ns()
         for entry in entries:
@@ -131,7 +131,7 @@ class Tracing:
     ) -> None:
         """Make one span, unless this second already has MOST_SPANS_PER_S spans.
 
-        `stored_ns` is the time of the span's event `stored`, or 0 without that event.
+        `stored_ns` is the time of the span's event `stored`, or 0 for a span without that event.
         """
         if not self._has_room():
             return
@@ -211,7 +211,7 @@ class Tracing:
             with suppress(RuntimeError):  # The loop may be closed
                 loop.call_soon_threadsafe(done.set)
 
-        # A daemon thread, because the process must not wait for a collector that does not answer.
+        # Use a daemon thread, because the process must not wait for a collector that does not answer.
         threading.Thread(target=shut_down, name="tracing stop", daemon=True).start()
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_TIMEOUT_S):

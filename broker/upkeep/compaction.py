@@ -29,8 +29,8 @@ __all__ = ["CompactionDuty"]
 
 logger = logging.getLogger(__name__)
 
-_SURVEYS: Final = 20  # The most surveys that one round reads
-_SWEPT_KEYS: Final = 20_000  # The most keys of ended surveys that one round deletes
+_SURVEYS: Final = 20  # Most surveys that one call reads
+_SWEPT_KEYS: Final = 20_000  # Most keys of ended surveys that one call deletes
 
 
 class CompactionDuty:
@@ -44,10 +44,10 @@ class CompactionDuty:
         self._pool = pool
         self._clock = clock
         self._tasks = tasks
-        self._under_way: set[int] = set()  # Ids of surveys
+        self._under_way: set[int] = set()  # Ids of surveys whose compaction is running
 
     def start_if_due(self, topic: Topic) -> None:
-        """Start to compact a topic if it is due."""
+        """Start to compact a topic if compaction is due by policy."""
         threshold_bytes = topic.policies.compaction_threshold_bytes
         stored = topic.compacted.stored
         if (

@@ -1,4 +1,7 @@
-"""Remove subscriptions and topics that nobody uses. Both removals are off by default."""
+"""Remove subscriptions and topics that nobody uses. Both removals are off by default.
+
+An act is a change that is recorded in the audit log.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ __all__ = ["Disuse"]
 
 logger = logging.getLogger(__name__)
 
-_IDLE_AT_ONCE = 50  # The most topics that one round loads and checks
+_IDLE_AT_ONCE = 50  # Most topics that one call loads and checks
 
 
 class Disuse:
@@ -57,7 +60,7 @@ class Disuse:
     async def expire_subscriptions(self, topic: Topic) -> int:
         """Remove expired durable subscriptions, and record each removal as an act.
 
-        Returns how many subscriptions had expired. Some of them stay if a client attached before the removal.
+        Returns how many subscriptions had expired, including subscriptions that stay because a client attached in time.
         """
         if not topic.policies.subscription_expiry_ms:
             return 0
@@ -100,9 +103,10 @@ class Disuse:
         return True
 
     async def visit_idle_topics(self, after: int) -> int:
-        """Check the next unloaded topics with ids above `after`. Return the next `after`, or 0 to start over.
+        """Check the next topics that are not in memory, with ids above `after`.
 
-        Loads only topics that may be inactive, or that may have expired subscriptions.
+        Returns the `after` of the next call, or 0 to start over. Loads only topics that may be inactive or have
+        expired subscriptions.
         """
         known = [topic.topic_id for topic in self._topics.all()]
         found = await repeat_until_done(
@@ -127,7 +131,7 @@ class Disuse:
             except BrokerError as error:
                 logger.info("%s was not checked for disuse; a later round tries again: %s", each, error)
             except Exception as error:
-                # A damaged row must not keep the next topics from being checked.
+                # A damaged row must not prevent the check of the next topics.
                 if is_away(error):
                     raise
                 logger.exception("%s was not checked for disuse; a later round tries again", each)

@@ -23,10 +23,11 @@ __all__ = ["Housekeeping"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-_TOPICS_A_TURN = 1024  # Visiting 10,000 topics each second would take 5% of a core
-# The event loop does other work after this many topics, which take less than half a millisecond.
+# One turn visits at most this many topics. Visiting 10,000 topics each second would take 5% of a core.
+_TOPICS_A_TURN = 1024
+# After this many topics, which take less than half a millisecond, the event loop does other work.
 TOPICS_AT_ONCE = 64
-# A tidied topic keeps at most this many chunks of its message index. A full chunk takes 512 KiB.
+# Tidying leaves a topic at most this many chunks of its message index. A full chunk takes 512 KiB.
 INDEX_CHUNKS = 64
 
 
@@ -42,7 +43,7 @@ class Housekeeping:
         *,
         may_store: Callable[[], bool],
     ) -> None:
-        """`may_store` returns False while the broker lock is lost."""
+        """`may_store` returns False while this process does not hold the lock that makes it the active broker."""
         self._topics = topics
         self._deduplication = deduplication
         self._clock = clock
@@ -90,7 +91,7 @@ class Housekeeping:
             subscriptions = list(topic.subscriptions.values())
             needed = [each.cursor.mark_delete for each in subscriptions]
             if (cached := topic.log.oldest_cached()) is not None:
-                # Entries in memory are delivered without a read, so their acks must not wait for a read.
+                # Entries in memory are delivered without a read. Their acks must not wait for a read of the index.
                 needed.append(cached)
             topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:
@@ -98,7 +99,7 @@ class Housekeeping:
                     each.undo_is_over()
 
     async def _each_topic(self) -> AsyncIterator[Topic]:
-        """Yield this turn's share of the topics in memory."""
+        """Yield the topics that this turn works on."""
         topics = self._topics.all()
         begin = self._turns % max(1, ceil(len(topics) / _TOPICS_A_TURN)) * _TOPICS_A_TURN
         for number, topic in enumerate(topics[begin : begin + _TOPICS_A_TURN], start=1):

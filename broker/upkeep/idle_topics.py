@@ -28,7 +28,7 @@ def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
         and not _has_work(topic.log)
         and not topic.subscriptions.creating.locked()
         and not topic.compacted.is_running
-        and not len(topic.delayed)  # Otherwise every tick would find the topic's due rows
+        and not len(topic.delayed)  # The topic's due rows would stay, and every Celery tick would find them
         and all(_is_at_rest(each) for each in topic.subscriptions.values())
     )
 

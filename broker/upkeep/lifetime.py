@@ -1,7 +1,8 @@
 """Trim and unload topics, expire messages, and drop segments.
 
-Celery's beat asks for rounds. Unless VELA_WHEEL is off, rounds also begin regularly. A round looks at a part of the
-topics each second and takes about `lifetime_check_ms`.
+A segment is two tables of entries, which store ledgers of many topics. A round looks at all topics in memory, a part of
+them each second, and takes about `lifetime_check_ms`. Celery's beat asks for rounds. Unless VELA_WHEEL is off, rounds
+also begin without beat. The broker lock makes one process the owner of all topics.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Lifetime:
         offloads: Offloads,
         may_store: Callable[[], bool],
     ) -> None:
-        """`may_store` returns False while the broker lock is lost."""
+        """`may_store` returns False while this process does not hold the broker lock."""
         self._topics = topics
         self._trimmer = trimmer
         self._pool = pool
@@ -78,10 +79,10 @@ class Lifetime:
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
-        # Beat asked for a round, and its visits have not ended.
+        # True from beat's request for a round until the round's visits have ended.
         self._is_asked = False
         self.trimmed_bytes = 0
-        # The subscription whose cursor keeps the oldest closed segment.
+        # The subscription whose cursor prevents the drop of the oldest closed segment.
         self.pin: store.OldestPin | None = None
 
     @property
@@ -104,7 +105,7 @@ class Lifetime:
 
     def wake(self) -> None:
         """Begin a round through the topics, unless a round is under way, and look at the segments now."""
-        # A round that is restarted often would never reach its last topics.
+        # A round that restarts often would never reach its last topics.
         if not self._waiting:
             self._waiting = self._topics.all()
         self._next_visits_ms = 0
@@ -138,7 +139,7 @@ class Lifetime:
             topic.log.close()
 
     async def visit_absent(self) -> None:
-        """Load and look at topics that are not in memory but may have something to free."""
+        """Load and look at topics that are not in memory but may have something to seal, trim or expire."""
         now_ms, pause_ms = self._clock.now_ms(), 6 * self._settings.lifetime_check_ms
         # A time further ahead than `pause_ms` means that the clock was set back.
         if now_ms < self._next_visits_ms <= now_ms + pause_ms:
@@ -162,7 +163,7 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Take over offloaded ledgers, drop segments, and update `pin`."""
+        """Attach the files of offloaded ledgers, drop segments, and update `pin`."""
         await self._guarded(self.offloads.turn(), "offloaded ledgers")
         while await self._segment_drops.turn():
             pass
@@ -182,7 +183,7 @@ class Lifetime:
     async def _run_segments(self) -> None:
         interval_s = self._settings.lifetime_check_ms / 1000
         while True:
-            # In Python 3.11, wait_for loses a cancellation that comes together with the event.
+            # In Python 3.11, `asyncio.wait_for` loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval_s if self._settings.wheel_enabled else None):
                     await self._woken.wait()

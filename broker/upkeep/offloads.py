@@ -1,7 +1,7 @@
 """Take over ledgers that a job has written into files, and delete files that nobody needs.
 
-The topic's owner reads and checks the whole file before it attaches the file to the ledger. The next turn continues a
-turn that was interrupted.
+The broker reads and checks the whole file before attaching the file to the ledger. The next turn continues an
+interrupted turn.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["Offloads"]
 
 logger = logging.getLogger(__name__)
 
-# One turn takes over at most this many files, and deletes at most this many.
+# One turn takes over at most this many files, and deletes at most this many files.
 _FILES = 20
-# After this time, an unattached file is deleted, unless the run that writes the file is under way.
+# After this time, an unattached file is deleted, unless the job that writes the file still runs.
 STALE_AFTER_S = 3600
 
 
@@ -41,7 +41,7 @@ class Offloads:
         self._files = files
         self._epochs = epochs
         self._pool = pool
-        # Ledgers taken over since the start, and their size
+        # Number and total size of the ledgers taken over since the start
         self.ledgers = 0
         self.size_bytes = 0
 

@@ -1,11 +1,11 @@
-"""Move the messages of the outbox, which Django code published inside its transactions, into the log.
+"""Move messages from the outbox into the log. Django code publishes to the outbox, a table, inside its transactions.
 
-The rows of a topic or partition are moved in the order of their ids. The order is kept within a transaction. The order
-of two transactions is kept if the second transaction began to publish after the first had committed. A refused row
-loses its place.
+The rows of a topic or partition are moved in the order of their ids. Rows of one transaction keep their order. Rows of
+two transactions keep their order if the second transaction began to publish after the first had committed. A refused
+row loses its place.
 
-One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is not sent
-again while its earlier send may still be stored.
+One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is sent again
+only when the earlier send can no longer be stored.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ logger = logging.getLogger(__name__)
 # After this time without rows, a topic's producers are detached.
 IDLE_S: Final = 60.0
 RETRY_S: Final = 60.0  # Time after which a refused row is tried again
-_POLL_S = 1.0  # A notification may be lost
+_POLL_S = 1.0  # Look for rows this often, because a notification may be lost
 _ROWS = 500  # Most rows of one topic that one turn reads
-# Limits on the sent but unstored rows of one topic. The last row may exceed the limit of bytes.
+# Limits on the rows of one topic that are sent but not yet stored. The last row may exceed the byte limit.
 _MOST_ON_THE_WAY = 2000
 _MOST_BYTES = 16 * 1024 * 1024
 _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
@@ -83,7 +83,7 @@ class OutboxMover:
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
-        """Stop the task. The writer still settles the rows that were sent."""
+        """Stop the task. The writer still stores or refuses the rows that were sent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -105,7 +105,7 @@ class OutboxMover:
             await store.refuse(connection, row_ids, error=str(error), retry_s=RETRY_S)
 
     async def _turn(self) -> None:
-        # In Python 3.11, wait_for loses a cancellation that comes together with the event.
+        # In Python 3.11, `asyncio.wait_for` loses a cancellation that comes together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()
@@ -191,19 +191,20 @@ class OutboxMover:
 @dataclass(slots=True)
 class _Topic:
     lanes: list[_Lane] = field(default_factory=list)
-    taken: dict[int, int] = field(default_factory=dict)  # Row id → bytes of a row that was sent
+    # Row id → bytes, for rows that are sent but not yet stored
+    taken: dict[int, int] = field(default_factory=dict)
     last_used_s: float = 0.0  # Seconds on the event loop's clock
 
 
 class _Lane:
-    """The outbox's producer on one topic or partition, and the `ProducerSink` of this producer."""
+    """Owns the outbox's producer on one topic or partition, and receives that producer's receipts and errors."""
 
     def __init__(self, mover: OutboxMover, topic: TopicName, taken: dict[int, int]) -> None:
         self.topic = topic
         self._mover = mover
         self._taken = taken
         self._producer: _Producer | None = None
-        self._closed: _Producer | None = None  # Last closed producer, whose rows may still be stored
+        self._closed: _Producer | None = None  # Last closed producer, whose rows the writer may still store
         self._rows: dict[int, int] = {}  # Sequence id → row id
         self._next_sequence_id = 0
 

@@ -1,4 +1,7 @@
-"""Rounds through the policies: quotas, compaction, and expiry of unused subscriptions and topics."""
+"""Enforce policies in rounds: check quotas, start compactions, and remove unused subscriptions and topics.
+
+A round goes through all topics in memory. Some rounds also check topics that are not in memory.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +62,9 @@ class PolicyRounds:
         self._idle_after = 0
 
     async def turn(self) -> None:
-        """Start a round if a round is due. While VELA_WHEEL is off, only beat starts rounds."""
+        """Start a round if a round is due. While VELA_WHEEL is off, only Celery's beat starts rounds."""
         if self._wheel_enabled and _is_due(self._last_ms, ROUND_MS, self._clock.now_ms()):
-            self.ask()  # Waiting would delay the other work of housekeeping
+            self.ask()  # Waiting for the round would delay other periodic work
 
     def ask(self) -> None:
         """Start a round and return at once."""

@@ -1,4 +1,4 @@
-"""Run the work that a notification of Celery's tick names, and all other due work."""
+"""Run due work when Celery's tick, a periodic task, notifies the broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["run_tick"]
 
 
 def run_tick(payload: str, topics: Iterable[Topic], deadlines: Deadlines) -> None:
-    """Run all due work, and the work of the subscriptions and topics whose ids are in `payload`.
+    """Run the work of the subscriptions and topics whose ids are in `payload`, and all other due work.
 
     Topics that are not in memory are left out, because they have no consumers. Raises ValueError if `payload` is not a
     JSON object.

@@ -1,4 +1,7 @@
-"""Plan an act after checking the user's rights on every topic and namespace that the act names."""
+"""Plan an act after checking the user's rights on every topic and namespace that the act names.
+
+An act is a change that the broker makes on request.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def named_by(
 ) -> tuple[str, ...]:
     """Return every topic or namespace that an act changes or publishes to.
 
-    `planned` is the act's plan, which names the topics that the broker chose. Makes one query for `continue_job`.
+    `planned` is the act's plan, which names the topics that the broker chose. For `continue_job`, makes one query.
     """
     if kind == "continue_job":
         run = pipeline.run(number) if isinstance(number := parameters.get("run"), int) else None
@@ -43,7 +46,7 @@ def plan(
     """Plan an act that a page asks for.
 
     Raises PermissionDenied if the user lacks the right, and ActRefused if the request is refused at once. If the
-    broker refuses the plan, the act says why.
+    broker refuses the plan, the returned act says why.
     """
     for name in named_by(kind, topic, parameters):
         check_may_act(rights, name, kind)

@@ -1,4 +1,7 @@
-"""Change users, make sure that an admin of everything remains, and write changes into the act log."""
+"""Change users, make sure that an admin of everything remains, and write changes into the act log.
+
+The act log is the audit log. An admin of everything is a superuser, or a user with the role admin for the pattern `*`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _LOCK: Final = 0x56454C41_4752
 
 
 class ChangeRefused(Exception):
-    """A change of a user was refused. The text says why."""
+    """A change of a user was refused. The message says why."""
 
 
 @contextmanager
@@ -41,7 +44,7 @@ def change_of(name: str) -> Iterator[User]:
 
 @contextmanager
 def keeping_an_admin() -> Iterator[None]:
-    """Run a block that changes users in one transaction. Two blocks never run at the same time.
+    """Run a block of changes to users in one transaction. Two such blocks never run at the same time.
 
     Raises ChangeRefused, and undoes the changes, if the block takes away the last admin of everything.
     """
@@ -68,7 +71,7 @@ def _an_admin() -> str | None:
 def log_change(
     kind: str, parameters: Mapping[str, Any], *, pattern: str = EVERYTHING, who: str, origin: str
 ) -> None:
-    """Write a change into the act log. Only users with a role for `pattern` see the entry."""
+    """Write a change into the act log. Only users with a role that covers `pattern` see the entry."""
     now = timezone.now()
     Act.objects.create(
         kind=kind,

@@ -18,8 +18,9 @@ __all__ = ["set_login_roles", "set_role"]
 def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: str) -> None:
     """Give a user a role for a pattern, or take the role away with `role=None`.
 
-    Roles from the login server stay. Deletes the schedules that the user may no longer make. Raises ChangeRefused if
-    the user is unknown, the pattern is wrong, no role can be taken away, or no admin of everything would remain.
+    Roles that came from the login server stay. Deletes the schedules that the user may no longer make. Raises
+    ChangeRefused if the user is unknown, the pattern is wrong, the user has no such role, or no admin of everything
+    would remain.
     """
     if not is_role_pattern(pattern):
         raise ChangeRefused(

@@ -1,4 +1,7 @@
-"""Evaluate alert rules, fire and clear alerts, and store notifications."""
+"""Evaluate alert rules, fire and clear alerts, and store notifications.
+
+The subject of an alert is the subscription, the topic or the broker that matches the rule.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from broker.storage.alerts import AlertRound, Found, OpenAlert, StoredRule, aler
 
 __all__ = ["evaluate", "notification_body"]
 
-# A notification names at most this many firing and this many cleared subjects.
+# A notification names at most this many firing subjects and at most this many cleared subjects.
 _NAMED = 20
 
 
@@ -27,7 +30,7 @@ class _Changes:
 
 
 def evaluate(now_ms: int) -> None:
-    """Evaluate every rule once. Do nothing if another process is running a round."""
+    """Evaluate every rule once. Do nothing if another process is evaluating the rules."""
     with alert_round() as statements:
         if statements is None:
             return

@@ -1,6 +1,6 @@
 """Send stored notifications, and try failed notifications again.
 
-A notification arrives twice if a worker sends it and dies before the delivery is recorded.
+A notification arrives twice if a worker sends the notification and dies before recording the delivery.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _TIMEOUT_S: Final = 10.0
 
 
 class WebhookFailed(Exception):
-    """A notification was not confirmed, or its rule has no address. The text omits the URL's path."""
+    """The webhook did not confirm a notification, or the rule has no address. The message omits the URL's path."""
 
 
 def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: float = _TIMEOUT_S) -> None:
@@ -40,7 +40,7 @@ def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: fl
         plain = socket.create_connection((address, port), timeout=timeout_s)
     except OSError as error:
         raise WebhookFailed(f"{host}:{port} does not answer: {error}") from None
-    # The socket's time limit never stops a server that sends a byte now and then. The timer does.
+    # A server that sends a byte now and then never reaches the socket's timeout, so a timer ends the request.
     sockets = [plain]
     watchdog = threading.Timer(timeout_s, _cut, [sockets])
     watchdog.daemon = True

@@ -24,7 +24,7 @@ _GRACE_S: Final = 5.0
 
 
 class JobProcess:
-    """A job in its own process group. The group includes Java.
+    """A job in its own process group, which includes Java.
 
     The request goes through standard input, because it contains the password of the database. Standard input stays
     open, because the job ends when standard input is closed.
@@ -67,7 +67,7 @@ class JobProcess:
         return found
 
     def confirm(self) -> None:
-        """Confirm to the job that its pinned values are stored."""
+        """Confirm to the job that the range of messages it chose is stored. The job waits for this."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.write(b"\n")
@@ -82,7 +82,7 @@ class JobProcess:
     def exit_code(self) -> int | None:
         """The exit code, negative if a signal ended the process.
 
-        None until `has_ended` or `end` has noticed the end.
+        None until a call of `has_ended` or `end` has noticed the end.
         """
         return self._process.returncode
 

@@ -51,7 +51,7 @@ def _locked() -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> int:
-    """Remove this user's folders whose worker is gone, and return their number. Safe while jobs run."""
+    """Remove this system user's folders whose worker is gone, and return their number. Safe while jobs run."""
     removed = 0
     for folder in parent.glob(f"{_PREFIX}*"):
         try:

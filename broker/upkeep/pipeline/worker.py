@@ -1,4 +1,7 @@
-"""Claim a run of the pipeline, execute its job in a process, and keep the run's row up to date."""
+"""Claim a run, execute its job in a process, and keep the run's row up to date.
+
+A run is one execution of a Spark job on a topic.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ logger = logging.getLogger(__name__)
 SILENT_S: Final = 60  # After this silence, a run's worker counts as dead
 _BEAT_S: Final = 1.0
 _STOP_S: Final = 3.0  # Time for a stopping worker to store the end of its run
-# If PostgreSQL is away for longer than this time, the job ends before another job can begin.
+# If PostgreSQL is unavailable for this long, the job ends. This is before its run fails and another job can begin.
 _GIVE_UP_S: Final = SILENT_S / 2
 _STAGES: Final = 100  # Most stages stored for one run
 _stopping = threading.Event()
@@ -104,7 +107,7 @@ def folder_of(base: Path, topic_name: str) -> Path:
     Namespaces must not share a folder, or users could import the exports of another namespace.
     """
     name = TopicName.parse(topic_name)
-    # Hadoop reads the text before an unquoted colon as a scheme.
+    # Hadoop reads the text before an unquoted colon as a URL scheme.
     return base / quote(name.tenant, safe="") / quote(name.namespace, safe="")
 
 

@@ -1,4 +1,4 @@
-"""Write beat's heartbeat whenever beat sends the tick."""
+"""Write beat's heartbeat whenever beat sends the tick, the task that finds due work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Roll up the points of charts, and remove old points and old delivery stories."""
+"""Roll up the points of charts, and remove old points and old delivery stories.
+
+A delivery story is the recorded events of one message on each subscription.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request, carry out, fail and delete the runs of the pipeline."""
+"""Request, carry out, fail and delete runs. A run is one execution of a Spark job on a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask the broker for a round through the policies: quotas, compaction, unused subscriptions and topics."""
+"""Ask the broker to enforce policies: quotas, compaction, and the removal of unused subscriptions and topics."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["check_policies"]
 
 @shared_task(name="broker.upkeep.tasks.check_policies")
 def check_policies() -> None:
-    """Ask the broker for a round. Safe to repeat."""
+    """Ask the broker to go through the topics once. Safe to repeat."""
     sweep.policies()

@@ -1,4 +1,7 @@
-"""Expire plans, and remove old acts and the rows that a dead broker left behind."""
+"""Expire plans, and remove old acts and the rows that a dead broker left behind.
+
+An act is a change that an operator, a client or a policy makes. Its plan describes the effect beforehand.
+"""
 
 from __future__ import annotations
 

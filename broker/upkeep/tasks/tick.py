@@ -1,4 +1,4 @@
-"""Find due work in PostgreSQL and notify the owner."""
+"""Find due work in PostgreSQL and notify the broker that owns the topics."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["tick"]
 
 @shared_task(name="broker.upkeep.tasks.tick")
 def tick() -> int:
-    """Tell the owner which subscriptions have overdue deliveries, and which topics have due messages.
+    """Tell the broker which subscriptions have overdue deliveries, and which topics have due delayed messages.
 
-    Return the number of subscriptions and topics found. Safe to repeat.
+    Returns the number of subscriptions and topics found. Safe to repeat.
     """
     return sweep.tick(time.time_ns() // 1_000_000)
