@@ -110,7 +110,7 @@ class ConsumerSink(Protocol):
         """Send deliveries to the client."""
 
     def is_writable(self) -> bool:
-        """Return False while the client does not read."""
+        """Return whether the client can receive more."""
 
     def on_end_of_topic(self) -> None:
         """Note that the topic is terminated and fully acked."""

@@ -60,7 +60,7 @@ class Redelivery:
     def record_return(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> None:
-        """Record which entries are about to be taken back. None means all entries.
+        """Record in the delivery story which entries are about to be taken back. None means all entries.
 
         The delivery story is the stored history of deliveries and acks.
         """
@@ -73,9 +73,7 @@ class Redelivery:
                 state.story.rewound(reason, state.cursor, now_ms)
             return
         pending, counts = member.dispatch.pending, state.counts
-        if positions is None and not len(
-            counts
-        ):  # Fast path: a consumer that leaves may have very many entries
+        if positions is None and not len(counts):  # A leaving consumer may have very many entries
             runs = [PendingRun(*run, 0) for run in pending.deliveries()]
             state.story.returned(reason, member, runs, now_ms)
             return
@@ -189,7 +187,7 @@ class Redelivery:
     def _overdue_at(self, member: Member, due: Mapping[Position, Due]) -> list[Due]:
         """Return the overdue deliveries of a consumer.
 
-        The smaller collection is searched, because deliveries to hundreds of consumers may time out together.
+        Searches the smaller collection, because deliveries to hundreds of consumers may time out together.
         """
         state, pending = self._state, member.dispatch.pending
         if not state.type.single_active and len(pending) < len(due):
@@ -197,7 +195,7 @@ class Redelivery:
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Let filters see rescheduled entries again. Return how many, plus 1 if the whole subscription waited."""
+        """Let filters see rescheduled entries again. Return their number, plus 1 if the whole subscription waited."""
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:

@@ -211,7 +211,7 @@ class Sending:
             elif found:
                 break  # Later entries must not overtake this entry
             else:
-                # Also read the positions of later plans. A plan has at most a hundred positions, but thousands of
+                # Also read the entries of later plans. A plan has at most a hundred positions, but thousands of
                 # delayed messages may fall due at once.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)

@@ -214,8 +214,7 @@ class State:
     def end_of_topic(self) -> Effects:
         """Return the effect that tells consumers about the end of a terminated topic.
 
-        Consumers that have granted no permits are left out, because their clients may not know yet that they are
-        attached.
+        Skip a consumer that never granted permits, because its client may not know yet that the consumer is attached.
         """
         if not self.is_terminated or self.cursor.backlog_messages or self._has_kept_entries_to_send():
             return ()

@@ -170,7 +170,7 @@ class CursorMove:
         result: Callable[[], Mapping[str, object]],
         begins_at: Position | None = None,
     ) -> AckOverlay:
-        """Change the cursor, and store the change, the snapshot and the act's result together.
+        """Change the cursor, and store the change, a snapshot of the old state and the act's result together.
 
         Call this inside `moving`, after checking that the subscription was not deleted while the move waited.
         `begins_at` is the position that a reset asks for. Returns the overlay, which records acks that an undo keeps.

@@ -258,7 +258,7 @@ class Flusher:
     def _is_given_up(self, taken: _Taken) -> bool:
         """Return whether the topic is fenced. If so, give up the cursor.
 
-        Another object of this process may already own the topic, under a newer epoch.
+        Another object in this process may already own the topic, under a newer epoch.
         """
         if not taken.subscription.log.is_fenced:
             return False
@@ -311,7 +311,7 @@ class Flusher:
             for each, flush in _flushes(part)
             if flush.overlay is not None and each.undo_act_id
         ]
-        # Store the acks that an undo keeps before the cursors, because an undo must know about every answered ack.
+        # Overlays have the acks that an undo keeps. Store overlays first, because an undo must know every answered ack.
         if overlays:
             await act_store.store_overlays(connection, epochs=epoch_of, overlays=overlays)
         return await store.flush(
