@@ -440,7 +440,7 @@ class SubscriptionRunner:
         self._flusher.when_durable(self, effect.receipt)
 
     def take_dirty(self) -> CursorFlush | None:
-        """Return the changes to store, or None if there are none."""
+        """Return the changes to store, or None."""
         self._flushing_since_s, self._unstored_since_s = self._unstored_since_s, 0.0
         if self._traced is not None:
             self._traced.flushing()

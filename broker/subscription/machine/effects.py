@@ -1,7 +1,7 @@
-"""The effects that a subscription's state machine returns, and that its runner carries out.
+"""The effects that a subscription's state machine returns to its runner.
 
-An effect names a consumer by its key, because the consumer may leave before the runner acts. Most effects are named
-tuples, because Python creates a named tuple faster than a dataclass.
+An effect names a consumer by its key, because the consumer may leave before the runner acts. Named tuples are
+created faster than dataclasses.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Batch(NamedTuple):
 
     deliveries: Sequence[Deliver]
     effects: Effects
-    entries: int  # Number of entries found, whether sent or not
+    entries: int  # Entries found, whether sent or not
     size_bytes: int
     # Append time of the first entry to send. 0 = nothing is sent, or the entries are replayed.
     oldest_append_ms: int

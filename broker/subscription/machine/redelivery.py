@@ -185,10 +185,7 @@ class Redelivery:
         return overdue
 
     def _overdue_at(self, member: Member, due: Mapping[Position, Due]) -> list[Due]:
-        """Return the overdue deliveries of a consumer.
-
-        Searches the smaller collection, because deliveries to hundreds of consumers may time out together.
-        """
+        """Search the smaller collection, because deliveries to hundreds of consumers may time out together."""
         state, pending = self._state, member.dispatch.pending
         if not state.type.single_active and len(pending) < len(due):
             return [due[position] for position in pending if position in due]

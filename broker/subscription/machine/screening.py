@@ -77,7 +77,7 @@ class Screening:
     ) -> tuple[list[StoredEntry] | None, Effects]:
         """Return the entries to send, and the effects to carry out.
 
-        If None is returned instead of entries, the caller must carry out the effects and read again.
+        None instead of entries means that the entries must be read again after the effects.
         """
         effects: list[Effect] = []
         kept: list[StoredEntry] = []

@@ -159,7 +159,7 @@ class Sending:
         """Add to `found` the entries that compaction kept, or return the read to make.
 
         After `horizon`, the last compacted position, return None without entries, because reading continues in the
-        log. One call never finds both trimmed and stored entries, because the cursor has acks of stored entries only.
+        log. One call finds either trimmed or stored entries, because the cursor has acks of stored entries only.
         """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)

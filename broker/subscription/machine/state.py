@@ -133,7 +133,7 @@ class State:
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None
         self.counters = Counters()
-        # Text that says what is missing from the log. Nothing is sent until a cursor move clears the text.
+        # What is missing from the log. Nothing is sent until a cursor move clears the text.
         self.gap = ""
         self.is_terminated = is_terminated
         self.is_paused = False  # An operator stopped dispatch

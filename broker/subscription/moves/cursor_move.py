@@ -51,7 +51,7 @@ class CursorMove:
     """Makes every move of one subscription's cursor.
 
     Methods that write to the database raise TopicFenced if another broker has taken the topic, and PersistenceFailed
-    if the database refuses the write. Cancelling these methods is not safe.
+    if the database refuses. Do not cancel these methods.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class CursorMove:
                 try:
                     await self.with_index(lambda: self._reset(position, remaining))
                     self.done()
-                finally:  # The client may never reconnect after a seek
+                finally:
                     asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
                 return
             act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
@@ -204,10 +204,7 @@ class CursorMove:
         return self.stored(staged)
 
     async def stage(self, change: Callable[[], None], begins_at: Position | None) -> StagedMove:
-        """Change the cursor in memory only. Call this inside `moving`, while the flusher is paused.
-
-        `begins_at` is the position that a reset asks for.
-        """
+        """Change the cursor in memory only. Call this inside `moving`, while the flusher is paused."""
         state = self._state
         before, place_before = state.cursor.snapshot(), state.unstored_place
         await self.with_index(change)

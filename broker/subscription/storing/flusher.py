@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # A chunk covers 32,768 entries, with a bitmap of at most 4 KiB
 MAX_ACK_SETS = 50_000
-MAX_TRIES = 16  # Number of refused cursors to try in one turn
+MAX_TRIES = 16  # Refused cursors to try in one turn
 _RETRY_S = 0.2
 _MOVED = "the topic moved to another broker; connect and acknowledge again"
 
@@ -65,7 +65,7 @@ class FlushedCursor(Protocol):
     @property
     def is_deleted(self) -> bool: ...
     def take_dirty(self) -> CursorFlush | None:
-        """Return the changes to store, or None if there are none."""
+        """Return the changes to store, or None."""
 
     def put_back(self, flush: CursorFlush) -> None:
         """Take back a flush that could not be stored."""
@@ -169,7 +169,7 @@ class Flusher:
 
     async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        # asyncio.wait_for of Python 3.11 can lose a cancellation that comes together with the event.
+        # asyncio.wait_for of Python 3.11 can lose a cancellation that comes with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._refused.next_try_s()):
                 await self._work.wait()
@@ -188,7 +188,7 @@ class Flusher:
     # -- one flush -----------------------------------------------------------------------------------------------
 
     async def _flush(self, tries: Iterable[FlushedCursor]) -> bool:
-        """Flush once. Return False if a cursor was put back for a later flush."""
+        """Return False if a cursor was put back for a later flush."""
         async with self._flushing:
             put_back_before = self._put_backs
             started_s = asyncio.get_running_loop().time()
