@@ -1,4 +1,4 @@
-"""Requests, deliveries and callbacks that subscriptions and `broker/doors` exchange."""
+"""Requests, deliveries and callbacks that subscriptions exchange with the protocol code in `broker/doors`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = [
 class Delivery(NamedTuple):
     """One entry on its way to one consumer.
 
-    The permits are already spent. Shared and Key_Shared have recorded the pending ack, unless the topic is
-    non-persistent.
+    The permits are already spent. On Shared and Key_Shared, the pending ack is already recorded, unless the topic
+    is non-persistent.
     """
 
     entry: StoredEntry
     redelivery_count: int  # Always 0 on Exclusive and Failover
-    remaining: int | None  # Bitset of the unacked messages; None = all
+    remaining: int | None  # Bitset of the unacked messages; None = all messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,8 @@ class SubscribeRequest:
     priority: int = 0
     earliest: bool = False  # Whether a new subscription begins at the first entry
     start: Position | None = None  # First entry of a non-durable subscription; None = LATEST
-    start_remaining: int | None = None  # Bitset of the messages to send from `start`; None = all
-    # If positive, a new cursor begins this far back, and `earliest` and `start` are ignored.
+    start_remaining: int | None = None  # Bitset of the messages to send from entry `start`; None = all
+    # If positive, a new cursor begins this many seconds ago, and `earliest` and `start` are ignored.
     rollback_s: int = 0
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -63,17 +63,17 @@ class SubscribeRequest:
     ack_timeout_backoff: Callable[[int], int] | None = None
     # Warnings about options. A subscription logs each warning once.
     warnings: Sequence[str] = ()
-    # On a compacted topic, read the kept entries, then the log.
+    # On a compacted topic, read the entries that compaction kept, then the log.
     read_compacted: bool = False
     epoch: int | None = None  # The Java client's consumer epoch
-    key_shared: KeySharedPolicy = AUTO_SPLIT  # Exclusive uses the sticky ranges too
-    # Full name. None = the broker writes no dead letters.
+    key_shared: KeySharedPolicy = AUTO_SPLIT  # Exclusive also uses sticky ranges
+    # Full topic name. None = the broker writes no dead letters.
     dead_letter_topic: str | None = None
     schema: SchemaDefinition | None = None
 
 
 class AckRequest(NamedTuple):
-    """One id of an ack command."""
+    """One message id of an ack command."""
 
     position: Position
     remaining: int | None = None  # Bitset of the messages that stay unacked; None = ack the whole entry
@@ -84,7 +84,7 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) = there is no message
-    batch_size: int  # Messages of the batch up to the last message; 0 = no batch
+    batch_size: int  # Number of messages in the batch up to the last message; 0 = no batch
     mark_delete: Position
 
 
@@ -110,7 +110,7 @@ class ConsumerSink(Protocol):
         """Send deliveries to the client."""
 
     def is_writable(self) -> bool:
-        """Return False while the client does not read."""
+        """Return whether the client can receive more."""
 
     def on_end_of_topic(self) -> None:
         """Note that the topic is terminated and fully acked."""
@@ -119,7 +119,7 @@ class ConsumerSink(Protocol):
         """Tell the client that the broker detached the consumer."""
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection, because the client cannot split a batch. No further call follows."""
+        """Close the connection, because the client cannot receive part of a batch. No further call follows."""
 
     def on_active_change(self, is_active: bool) -> None:
         """Tell a Failover client whether its consumer is active."""

@@ -1,7 +1,7 @@
 """Pass events to one subscription's machine, and carry out the machine's effects.
 
-`pump` is synchronous. A task reads the entries and counts that are not in memory, then pumps again. This file has over
-400 lines because each method of the machine and each effect needs a few lines here.
+`pump` delivers entries that are in memory. A task reads the entries and message counts that are not, then calls
+`pump` again. This file has over 400 lines because each method of the machine and each effect needs a few lines here.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SubscriptionRunner:
     """The runner of one subscription. Call its methods only from the event loop.
 
     `subscription_id` is None for a reader's cursor. `forget` is called when the last consumer of such a cursor leaves,
-    except during a seek, because the reader then returns.
+    but not during a seek, because the reader then comes back.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class SubscriptionRunner:
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Deliver at most one turn of the entries that may be sent. Safe at any time."""
+        """Deliver entries that may be sent, up to the limits of one turn. Safe to call at any time."""
         if (
             self._is_pumping
             or self._reads.task is not None
@@ -150,8 +150,8 @@ class SubscriptionRunner:
         try:
             self._deliver_turn()
         except Exception:
-            # Entries taken from the dispatcher may be unsent. After the clients subscribe again, the broker reads from
-            # the cursor.
+            # Some assigned entries may not have been sent. After the clients subscribe again, the broker reads from the
+            # cursor.
             logger.exception(
                 "%s, subscription %s: dispatch failed; its consumers are closed, and their clients subscribe again",
                 self.log.name,
@@ -258,7 +258,7 @@ class SubscriptionRunner:
         self._report()
 
     def stop_reading(self) -> None:
-        """Stop reading, because a read would repeat while the database is unavailable."""
+        """Stop the current read, which would repeat for as long as the database is unavailable."""
         self._reads.stop()
 
     @property
@@ -268,7 +268,7 @@ class SubscriptionRunner:
 
     @property
     def read_fault(self) -> str:
-        """The fault of the last read, or an empty text."""
+        """Why the last read failed, or an empty string."""
         return self._reads.fault
 
     # -- requests of consumers -----------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class SubscriptionRunner:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
-        self.pump()  # Pumping is the only effect of permits
+        self.pump()  # Granting permits has no effect other than SEND
 
     def ack(
         self,
@@ -304,7 +304,7 @@ class SubscriptionRunner:
             return
         if self._traced is not None:
             self._traced.acked(consumer.name, acks, self._state.cursor.is_acked, cumulative=cumulative)
-        if effects is ACKED:  # Nearly every ack
+        if effects is ACKED:  # True for nearly every ack
             self._acks_wait()
             self._report()
             self.pump()
@@ -422,7 +422,7 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The latest act that has or had an undo window. 0 = none."""
+        """The latest operator's act that can or could be undone. 0 = none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:
@@ -476,7 +476,7 @@ class SubscriptionRunner:
     async def acks_settled(self) -> None:
         """Wait until every received ack is applied or refused. Safe to cancel.
 
-        A consumer that attaches earlier may get messages that are already acked.
+        A consumer that attaches before that may get messages that clients have already acked.
         """
         await self._late_acks.settled()
 
@@ -524,7 +524,7 @@ class SubscriptionRunner:
     def _settle(self, effect: Settle) -> None:
         try:
             effect.receipt(effect.error)
-        except Exception:  # One faulty transport must not affect the others
+        except Exception:  # A fault in one connection must not affect other clients
             logger.exception("answering an ack failed; its client gets no receipt")
 
     def _say(self, effect: Say) -> None:

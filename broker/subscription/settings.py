@@ -36,7 +36,7 @@ class SubscriptionSettings:
     failover_delay_ms: int
     filter_delay_ms: int  # Delay before a rescheduled entry is filtered again
     max_unacked: UnackedLimits
-    ring_points: int  # Points of each Key_Shared consumer on the hash ring; 0 = split ranges in half
+    ring_points: int  # Points of each Key_Shared consumer on the hash ring; 0 = no ring, split ranges in half
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> SubscriptionSettings:
@@ -73,10 +73,7 @@ class SubscriptionSettings:
         failover_delay_ms: int | None = None,
         counts: RedeliveryCounts | None = None,
     ) -> Dispatcher:
-        """Make a dispatcher without consumers.
-
-        If `failover_delay_ms` is None, the setting applies.
-        """
+        """Make a dispatcher without consumers. If `failover_delay_ms` is None, the setting applies."""
         return dispatcher_for(
             type_,
             DispatchOptions(

@@ -1,7 +1,7 @@
-"""Everything that a subscription's machine can ask its runner to do.
+"""The effects that a subscription's state machine returns to its runner.
 
-An effect names a consumer by its key, because the consumer may have left meanwhile. Named tuples are created faster
-than dataclasses.
+An effect names a consumer by its key, because the consumer may leave before the runner acts. Named tuples are
+created faster than dataclasses.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class Deliver(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One step of dispatch. The runner carries out `effects` before `deliveries`."""
+    """One step of dispatch. The runner carries out `effects`, then sends `deliveries`."""
 
     deliveries: Sequence[Deliver]
     effects: Effects
-    entries: int  # Number of entries found, sent or not
+    entries: int  # Entries found, whether sent or not
     size_bytes: int
-    # Append time of the first entry. 0 = nothing is sent, or the entries are replayed.
+    # Append time of the first entry to send. 0 = nothing is sent, or the entries are replayed.
     oldest_append_ms: int
     goes_on: bool  # False = nothing more can be sent now
 
@@ -100,13 +100,13 @@ class LoadCounts(NamedTuple):
 
 
 class SendLater(NamedTuple):
-    """Send again after `wait_ms`."""
+    """Continue sending after `wait_ms`."""
 
     wait_ms: int
 
 
 class Settle(NamedTuple):
-    """Answer an ack now. None means success."""
+    """Answer an ack now. If `error` is None, the ack succeeded."""
 
     receipt: DurableCallback
     error: BrokerError | None
@@ -122,7 +122,7 @@ class TellActive(NamedTuple):
     """On Failover, tell a consumer whether it is active."""
 
     key: int
-    waits: bool  # Wait until the current callback has answered SUBSCRIBE
+    waits: bool  # Whether to wait until the current callback has answered SUBSCRIBE
 
 
 class TellEnd(NamedTuple):
@@ -139,7 +139,7 @@ class AskConsumer(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """Call `time_passed` at this time or earlier."""
+    """Arrange a call of the machine's `time_passed` at `due_ms`."""
 
     due_ms: int
 

@@ -1,6 +1,6 @@
-"""One subscription without I/O, event loop, clock or logging.
+"""The logic of one subscription, without I/O, event loop, clock or logging.
 
-The caller carries out the returned effects in order. An effect may call the machine again.
+The caller carries out the returned effects in order, and may call the machine again while doing so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WARNING: Final = 30
 
 
 class SubscriptionMachine:
-    """The machine of one subscription."""
+    """The state machine of one subscription."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class SubscriptionMachine:
         self.state.dispatcher = dispatcher
         self.state.story.use_type(keeps_order=type_.single_active)
         if type_.single_active:
-            self.state.counts.clear()  # These types do not use the counts and would never remove them
+            self.state.counts.clear()  # Exclusive and Failover never use or remove redelivery counts
 
     def attach(self, member: Member, now_ms: int) -> Effects:
         """Attach a consumer. Raises SubscriptionBusy, ConsumerBusy or ConsumerAssignFailed."""
@@ -130,7 +130,7 @@ class SubscriptionMachine:
         self.state.stored_mark_delete = mark_delete
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """Set the state that is stored beside the cursor."""
+        """Set the state that was stored with the cursor."""
         self.state.last_used_ms = last_used_ms or self.state.last_used_ms
         self.state.is_paused = is_paused
 
@@ -171,17 +171,17 @@ class SubscriptionMachine:
     # -- moves of the cursor -------------------------------------------------------------------------------------
 
     def begin_move(self) -> None:
-        """Stop dispatch and put acks off until `end_move`."""
+        """Stop dispatch and put off acks until `end_move`."""
         self.state.is_moving = True
 
     def forget_acks(self) -> Effects:
-        """Refuse new, late and put-off acks until the end of the move."""
+        """Refuse acks until the end of the move, and all acks that already wait."""
         self.state.ignores_acks = True
         self.state.resets += 1
         return self.acks.refuse_put_off()
 
     def end_move(self) -> None:
-        """End a move."""
+        """Allow dispatch and acks again."""
         self.state.is_moving = self.state.ignores_acks = False
 
     def moved(self) -> Effects:
@@ -191,7 +191,7 @@ class SubscriptionMachine:
         state.story.moved(state.cursor.mark_delete)
         state.gap = ""  # If the cursor has not passed the gap, the next read finds the gap again
         start = state.read_start()
-        # A skip keeps consumers, and their pending entries must not be read again. A reset keeps only Failover's
+        # A skip keeps the consumers, whose pending entries must not be read again. A reset keeps only Failover's
         # standby consumers, which have nothing pending.
         stays = bool(state.members) and not state.ignores_acks
         state.read_position = max(state.read_position, start) if stays else start
@@ -210,7 +210,7 @@ class SubscriptionMachine:
             self.state.story.passed(position)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """Record acks until an act can no longer be undone."""
+        """Record acks in `recorded` until the act can no longer be undone."""
         self.state.cursor.start_undo_overlay(recorded)
         self.state.undo_act_id = act_id
         self.state.undo_until_ms = until_ms

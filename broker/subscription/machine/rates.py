@@ -18,7 +18,7 @@ __all__ = ["DispatchLimit", "RatePair", "rates_of"]
 
 
 class RatePair:
-    """Two token buckets, one for messages and one for bytes per second. None means no limit."""
+    """Two token buckets, for messages and for bytes per second. A bucket that is None has no limit."""
 
     __slots__ = ("bytes", "messages")
 
@@ -51,7 +51,7 @@ class DispatchLimit:
         self._messages = [each.messages for each in rates if each.messages is not None]
         self._bytes = [each.bytes for each in rates if each.bytes is not None]
         self._waits_until_ms = 0
-        self.times = times  # Number of waits
+        self.times = times  # Number of waits so far
 
     @classmethod
     def of(
@@ -62,7 +62,7 @@ class DispatchLimit:
         now_ms: int,
         replaces: DispatchLimit | None,
     ) -> DispatchLimit | None:
-        """Return the limit, or None if no rate is set. `times` continues from the limit in `replaces`."""
+        """Return the limit, or None if no rate is set. `times` continues from the value in `replaces`."""
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages, policies.subscription_dispatch_rate_bytes, now_ms
         )
@@ -72,7 +72,7 @@ class DispatchLimit:
         return cls(limited, times=0 if replaces is None else replaces.times)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return how long delivery must wait. Counts each wait once."""
+        """Return how long delivery must wait, and count each wait once."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
         if not wait_ms:
             self._waits_until_ms = now_ms  # The old value may be far in the future if the clock was set back
@@ -82,7 +82,7 @@ class DispatchLimit:
         return wait_ms
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Return whether the wait that `wait_ms` last returned is not over."""
+        """Return whether the last wait from `wait_ms` is still going on."""
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:

@@ -21,7 +21,7 @@ _new: Final = tuple.__new__  # Takes 0.2 µs less than the named tuple's constru
 
 
 class FoundEntry(NamedTuple):
-    """A stored entry as a `Deliverable`."""
+    """A stored entry in the form that dispatchers use."""
 
     position: Position
     messages_remaining: int
@@ -32,7 +32,7 @@ class FoundEntry(NamedTuple):
 
 
 def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries in order, without the cost of messages that are already acked."""
+    """Convert entries in order, and count only the unacked messages of each entry."""
     if not cursor.has_partial_acks:
         return whole_entries(found, type_)
     read: list[FoundEntry] = []
@@ -43,9 +43,9 @@ def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: Subscripti
 
 
 def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries in order, with the cost of all messages.
+    """Convert entries in order, and count all messages of each entry.
 
-    The metadata of chunks is not parsed on Failover, which does not use it.
+    On Failover, the metadata of chunks is not parsed, because the dispatcher ignores chunks.
     """
     chunks = 0 if type_ is SubscriptionType.FAILOVER else FLAG_CHUNK
     return [
@@ -57,7 +57,7 @@ def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list
 
 
 def _chunk(entry: StoredEntry) -> FoundEntry:
-    """All chunks of a message get the same slot, even without a key."""
+    """Give all chunks of a message the same hash slot, even if the message has no key."""
     uuid = parse_header(entry.data).chunk_uuid or ""
     return FoundEntry(
         Position(entry.ledger_id, entry.entry_id),

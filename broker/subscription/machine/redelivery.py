@@ -48,7 +48,7 @@ class Redelivery:
         state = self._state
         self.record_return(member, positions, reason, now_ms)
         if len(state.deadlines) and not state.type.single_active:
-            # The deadlines of other consumers must stay.
+            # Keep the deadlines of entries that are pending at other consumers.
             asked = member.dispatch.pending if positions is None else positions
             state.forget_deadlines(
                 [each for each in asked if state.dispatcher.has_pending(member.dispatch, each)]
@@ -60,7 +60,10 @@ class Redelivery:
     def record_return(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> None:
-        """Record in the delivery story which entries are about to be taken back. None means all entries."""
+        """Record in the delivery story which entries are about to be taken back. None means all entries.
+
+        The delivery story is the stored history of deliveries and acks.
+        """
         state = self._state
         if not state.story.is_on:
             return
@@ -70,7 +73,7 @@ class Redelivery:
                 state.story.rewound(reason, state.cursor, now_ms)
             return
         pending, counts = member.dispatch.pending, state.counts
-        if positions is None and not len(counts):  # A consumer that leaves may have very many entries
+        if positions is None and not len(counts):  # A leaving consumer may have very many entries
             runs = [PendingRun(*run, 0) for run in pending.deliveries()]
             state.story.returned(reason, member, runs, now_ms)
             return
@@ -158,7 +161,7 @@ class Redelivery:
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell a new consumer whether it is active."""
+        """On Failover, tell a new consumer whether it is active, at once or after a planned switch."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
@@ -189,7 +192,7 @@ class Redelivery:
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Return the number of due entries, plus 1 if the whole subscription waited."""
+        """Let filters see rescheduled entries again. Return their number, plus 1 if the whole subscription waited."""
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:

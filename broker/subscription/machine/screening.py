@@ -1,6 +1,6 @@
 """Sort out entries that were read but must not be sent.
 
-A read is screened only if filters are configured or one of its entries has one of SCREENED_FLAGS.
+A read is screened only if filters are configured, or if an entry in the read has one of SCREENED_FLAGS.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SCREENED_FLAGS", "Delayed", "Screening"]
 
 SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_DELAYED | FLAG_MARKER
-MAX_RESCHEDULED: Final = 10_000  # Above this number, the whole subscription waits
+MAX_RESCHEDULED: Final = 10_000  # If more entries are rescheduled, the whole subscription waits
 _STORY_EVENTS: Final = {
     Discard.CORRUPT: StoryEvent.CORRUPT,
     Discard.MARKER: StoryEvent.MARKER,
@@ -47,7 +47,7 @@ class Delayed(Protocol):
         """Return whether a subscription of this type passes over delayed entries now."""
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
-        """Return the next entry to read at or after `position`. Call this only if `passes_over` is true."""
+        """Return where to read next, at or after `position`. Call this only if `passes_over` returns True."""
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
         """Return whether an entry that was read must not be sent yet."""
@@ -75,7 +75,10 @@ class Screening:
     def screen(
         self, found: Sequence[StoredEntry], plan: ReadPlan, now_ms: int
     ) -> tuple[list[StoredEntry] | None, Effects]:
-        """Return the entries to send, and effects. None means that the entries must be read again after the effects."""
+        """Return the entries to send, and the effects to carry out.
+
+        None instead of entries means that the entries must be read again after the effects.
+        """
         effects: list[Effect] = []
         kept: list[StoredEntry] = []
         discarded: list[tuple[StoredEntry, Discard]] = []
@@ -191,7 +194,7 @@ class Screening:
     # -- rescheduled by a filter ---------------------------------------------------------------------------------
 
     def _stops_everything(self, later: int) -> bool:
-        """Return whether the following entries must wait."""
+        """Return whether all entries after a rescheduled entry must wait too."""
         if self._state.dispatcher.replays_unassigned:
             return len(self._state.rescheduled) + later > MAX_RESCHEDULED
         return True

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITE_BYTES", "Sending"]
 
-# At this size, a batch ends, and the dispatcher checks again whether the peer can receive more.
+# A batch ends at this size. The dispatcher then checks again whether the client can receive more.
 WRITE_BYTES: Final = 1024 * 1024
 
 
@@ -71,7 +71,7 @@ class Sending:
         self._state = state
         self._screening = screening
         self._compacted = compacted
-        self._page: CompactedPage | None = None  # A page that is not completely sent yet
+        self._page: CompactedPage | None = None  # The page that is not completely sent yet, if any
         self._ledgers = ledgers
         self._cached = cached
         self._delayed = delayed
@@ -158,8 +158,8 @@ class Sending:
     ) -> Effects | None:
         """Add to `found` the entries that compaction kept, or return the read to make.
 
-        Beyond the horizon, return None without entries, because reading continues in the log. One call finds either
-        trimmed or stored entries, because the cursor has acks of stored entries only.
+        After `horizon`, the last compacted position, return None without entries, because reading continues in the
+        log. One call finds either trimmed or stored entries, because the cursor has acks of stored entries only.
         """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)
@@ -209,9 +209,9 @@ class Sending:
             elif not self._ledgers.contains(position):
                 self._state.dispatcher.discard(position)  # The entry was trimmed meanwhile
             elif found:
-                break  # Later entries must not overtake the missing entry
+                break  # Later entries must not overtake this entry
             else:
-                # Also read the positions of later plans. A plan has at most a hundred positions, but thousands of
+                # Also read the entries of later plans. A plan has at most a hundred positions, but thousands of
                 # delayed messages may fall due at once.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)

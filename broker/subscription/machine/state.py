@@ -51,7 +51,7 @@ class Counters:
     damaged_entries: int = 0
     filter_errors: int = 0
     reschedules: int = 0
-    ack_latencies: AckLatencies = field(default_factory=AckLatencies)  # Reset for each point of the charts
+    ack_latencies: AckLatencies = field(default_factory=AckLatencies)  # Emptied for each point of the charts
 
 
 class Compacted(Protocol):
@@ -133,20 +133,20 @@ class State:
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None
         self.counters = Counters()
-        # Says what is missing from the log. Nothing is sent until a move clears the text.
+        # What is missing from the log. Nothing is sent until a cursor move clears the text.
         self.gap = ""
         self.is_terminated = is_terminated
         self.is_paused = False  # An operator stopped dispatch
         self.is_deleted = False
-        # During a move, acks wait, or are refused if `ignores_acks` is set.
+        # During a cursor move, acks wait. If `ignores_acks` is set, acks are refused instead.
         self.is_moving = False
         self.ignores_acks = False
         self.rewinds = 0
-        # Counts moves that forgot the pending entries. Acks from before the latest counted move are not applied.
+        # Number of moves that forgot the pending entries. Acks from before the latest such move are not applied.
         self.resets = 0
         self.stored_mark_delete = cursor.mark_delete  # A crash returns the cursor to this position
-        self.undo_act_id = 0  # The latest act that has or had an undo window; 0 = none
-        self.undo_until_ms = 0  # 0 = no undo window is open
+        self.undo_act_id = 0  # Latest operator's act that can or could be undone; 0 = none
+        self.undo_until_ms = 0  # 0 = no act can be undone now
         # Time when a consumer last left. If unknown, the time of loading.
         self.last_used_ms = now_ms
 
@@ -214,7 +214,7 @@ class State:
     def end_of_topic(self) -> Effects:
         """Return the effect that tells consumers about the end of a terminated topic.
 
-        A consumer must first grant permits, because its client may not know yet that the consumer is attached.
+        Skip a consumer that never granted permits, because its client may not know yet that the consumer is attached.
         """
         if not self.is_terminated or self.cursor.backlog_messages or self._has_kept_entries_to_send():
             return ()

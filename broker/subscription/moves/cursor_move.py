@@ -1,7 +1,8 @@
-"""Move a subscription's cursor, for example for an operator's act or a client's seek.
+"""Move a subscription's cursor, for example for an operator or for a client's seek.
 
-`commit` moves the cursor in memory first, then stores the move with one statement. If the database refuses the
-statement, the cursor moves back. The statement can be repeated, because it sets the whole state.
+An act is the stored record of such an action. `commit` moves the cursor in memory first, then stores the move with
+one statement. If the database refuses the statement, the cursor moves back. The statement can be repeated, because
+it sets the cursor's whole state.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-# A reader loses its cursor if it stays away longer than this after a seek.
+# After a seek, a reader that stays away for longer loses its cursor.
 _RETURN_S: Final = 60.0
 
 
 class CursorMove:
-    """The gate for every move of one subscription's cursor.
+    """Makes every move of one subscription's cursor.
 
-    Methods that store raise TopicFenced if another broker has taken the topic, and PersistenceFailed if the database
-    refuses. Storing methods are not safe to cancel.
+    Methods that write to the database raise TopicFenced if another broker has taken the topic, and PersistenceFailed
+    if the database refuses. Do not cancel these methods.
     """
 
     def __init__(
@@ -109,8 +110,8 @@ class CursorMove:
     def forget_acks(self) -> None:
         """Refuse all acks until the end of the move, because the move forgets the pending entries.
 
-        Call this inside `moving`, after every check, because the consumers of a refused move still need their acks.
-        Then close the consumers at once.
+        Call this inside `moving`, after every check, because a refused move must not lose acks. Close the consumers
+        immediately afterwards.
         """
         self._runner.carry_out(self._machine.forget_acks())
 
@@ -123,14 +124,14 @@ class CursorMove:
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             runner.close_consumers("the subscription was moved by a seek", standby=False)
-            if consumer.is_open:  # The client of a standby must drop its queue too
+            if consumer.is_open:  # The client of a standby that seeks must empty its queue too
                 consumer.closed_by_broker("the subscription was moved by its own seek")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:
                 try:
                     await self.with_index(lambda: self._reset(position, remaining))
                     self.done()
-                finally:  # The client may never reconnect after a seek
+                finally:
                     asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
                 return
             act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
@@ -146,7 +147,7 @@ class CursorMove:
             except Exception as error:
                 await self._finish(act_id, error=str(error) or repr(error))
                 raise
-            cursor.stop_undo_overlay()  # Only the latest act can be undone, and this seek is newer
+            cursor.stop_undo_overlay()  # Only the latest act can be undone, and the seek is now the latest
 
     def _reset(self, position: Position, remaining: int | None) -> None:
         self._state.cursor.reset_to(position, remaining)
@@ -157,7 +158,7 @@ class CursorMove:
             self._forget()
 
     def done(self) -> None:
-        """Forget the pending entries that a move has passed, and read from the new place."""
+        """Forget the pending entries that a move has passed, and read from the new position."""
         self._runner.carry_out(self._machine.moved())
 
     async def commit(
@@ -169,10 +170,10 @@ class CursorMove:
         result: Callable[[], Mapping[str, object]],
         begins_at: Position | None = None,
     ) -> AckOverlay:
-        """Change the cursor, and store the change, the snapshot and the act's result together.
+        """Change the cursor, and store the change, a snapshot of the old state and the act's result together.
 
         Call this inside `moving`, after checking that the subscription was not deleted while the move waited.
-        `begins_at` is the requested place of a reset. Returns the overlay that records acks for an undo.
+        `begins_at` is the position that a reset asks for. Returns the overlay, which records acks that an undo keeps.
 
         After an error, the cursor is back where it was. Cancelling may close the topic.
         """
@@ -203,10 +204,7 @@ class CursorMove:
         return self.stored(staged)
 
     async def stage(self, change: Callable[[], None], begins_at: Position | None) -> StagedMove:
-        """Change the cursor in memory only. Call this inside `moving`, while the flusher is paused.
-
-        `begins_at` is the requested place of a reset.
-        """
+        """Change the cursor in memory only. Call this inside `moving`, while the flusher is paused."""
         state = self._state
         before, place_before = state.cursor.snapshot(), state.unstored_place
         await self.with_index(change)
@@ -215,7 +213,7 @@ class CursorMove:
         return StagedMove(self._runner, state, before, place_before)
 
     def stored(self, staged: StagedMove) -> AckOverlay:
-        """Finish a move that is stored. Return the overlay that records acks for an undo."""
+        """Finish a move that is stored. Return the overlay, which records acks that an undo keeps."""
         self._machine.stored(staged.after.mark_delete)
         self.done()
         return staged.recorded
@@ -232,7 +230,7 @@ class CursorMove:
                     f"subscription {self._state.name} has other consumers ({others}); close them or use force"
                 )
             self.forget_acks()
-            # This client expects only its SUCCESS, and no notice of the close.
+            # The client expects only SUCCESS, and no message that its consumer was closed.
             consumer.is_open = False
             consumer.departure = DepartureCause.CLOSED
             self._runner.remove_consumer(consumer)

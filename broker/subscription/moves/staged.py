@@ -1,4 +1,7 @@
-"""Store a cursor move that has been made in memory, or take it back."""
+"""Store a cursor move that has been made in memory, or take it back.
+
+An act is the stored record of the action that caused the move.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class StagedMove:
     async def store(
         self, connection: Connection, owner_epoch: int, *, act_id: int, result: str, undo_window_s: int
     ) -> bool:
-        """Store the cursor's state, its snapshot for an undo and the act's result.
+        """Store the cursor's new state, a snapshot for an undo and the result of the act.
 
         Returns False if another broker has taken the topic, or the subscription was deleted.
         """
@@ -72,6 +75,6 @@ class StagedMove:
     def abandon(self) -> None:
         """Fence the topic, because the move was cancelled and may or may not be stored.
 
-        Without the fence, a flush would store the moved cursor without its act.
+        Without the fence, a flush could store the moved cursor without storing the act.
         """
         self._runner.log.fence("the broker stopped while a cursor was being moved")

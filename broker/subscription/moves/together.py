@@ -1,4 +1,4 @@
-"""Move the cursors of several partitions for one act, in one transaction."""
+"""Move the cursors of several partitions in one transaction, for one act (the stored record of an action)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class MovePart:
 
     moves: CursorMove
     change: Callable[[], None]
-    begins_at: Position | None  # The requested place of a reset
+    begins_at: Position | None  # The position that a reset asks for
     record: Callable[[], RecordedPart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedPart:
-    """The stored part of an act for one partition."""
+    """One partition's part of an act, after storing."""
 
     act_id: int  # The part's id; the whole act has another id
     recorded: AckOverlay
@@ -52,7 +52,7 @@ async def commit_together(
 ) -> list[MovedPart]:
     """Change the cursors, and store changes, snapshots and results in one transaction.
 
-    Call this inside `moving` of every cursor. Raises TopicFenced if another broker has taken a topic, and
+    Call this inside the `moving` block of every cursor. Raises TopicFenced if another broker has taken a topic, and
     PersistenceFailed if the database refuses. After an error, all cursors are back where they were. Cancelling closes
     the topics of changed cursors, because the moves may or may not have been stored.
     """

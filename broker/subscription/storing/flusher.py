@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 # Limits of one statement. The cursor that reaches a limit is still stored whole.
 MAX_CURSORS = 1000
-MAX_CHUNKS = 1000  # Each chunk has a bitmap of at most 4 KiB
+MAX_CHUNKS = 1000  # A chunk covers 32,768 entries, with a bitmap of at most 4 KiB
 MAX_ACK_SETS = 50_000
 MAX_TRIES = 16  # Refused cursors to try in one turn
 _RETRY_S = 0.2
@@ -60,7 +60,7 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The act to which the overlays of the flushes belong. 0 = none."""
+        """The operator's act whose undo keeps the acks in the overlays of flushes. 0 = none."""
 
     @property
     def is_deleted(self) -> bool: ...
@@ -95,7 +95,7 @@ class Flusher:
         self._dirty: dict[FlushedCursor, None] = {}  # An ordered set
         self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # Receipts to answer after a flush
         self._refused: RefusedCursors[FlushedCursor] = RefusedCursors()
-        self._unknown: dict[TopicLog, int] = {}  # Epochs of statements whose outcome is unknown
+        self._unknown: dict[TopicLog, int] = {}  # Owner epochs of statements whose outcome is unknown
         self._work = asyncio.Event()
         self._urgent = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -218,7 +218,7 @@ class Flusher:
             return self._put_backs == put_back_before
 
     async def _learn_outcomes(self) -> None:
-        """Advance the epochs of statements without an answer, because late statements must change nothing."""
+        """Advance the owner epochs of unanswered statements, so that a late statement changes nothing."""
         if self._unknown:
             await self._epochs.advance_or_fence(self._unknown)
             self._unknown = {}
@@ -256,9 +256,9 @@ class Flusher:
         return taken.flush
 
     def _is_given_up(self, taken: _Taken) -> bool:
-        """Give up the cursor of a fenced topic.
+        """Return whether the topic is fenced. If so, give up the cursor.
 
-        Another object of this process may already own the topic, under a newer epoch.
+        Another object in this process may already own the topic, under a newer epoch.
         """
         if not taken.subscription.log.is_fenced:
             return False
@@ -311,7 +311,7 @@ class Flusher:
             for each, flush in _flushes(part)
             if flush.overlay is not None and each.undo_act_id
         ]
-        # Store overlays before cursors, because an undo must know about every answered ack.
+        # Overlays have the acks that an undo keeps. Store overlays first, because an undo must know every answered ack.
         if overlays:
             await act_store.store_overlays(connection, epochs=epoch_of, overlays=overlays)
         return await store.flush(
@@ -324,7 +324,7 @@ class Flusher:
         )
 
     async def _store_halves(self, part: Sequence[_Taken], error: Exception) -> None:
-        """Retry in halves until only the refused cursor stays unstored."""
+        """Retry in halves, so that only refused cursors stay unstored."""
         if len(part) == 1:
             self._refuse(part[0], error)
             return
@@ -377,7 +377,7 @@ class Flusher:
             now_ms=self._clock.now_ms(),
             now_s=asyncio.get_running_loop().time(),
         )
-        if refused.refusals & (refused.refusals - 1) == 0:  # Log at powers of two
+        if refused.refusals & (refused.refusals - 1) == 0:  # Log only at powers of two
             logger.error(
                 "the cursor of subscription %s of %s cannot be stored: %s; delivery continues, and acks stay in memory"
                 " until the database takes them (failed attempts: %s)",
@@ -413,5 +413,5 @@ def _answer(taken: _Taken, error: BrokerError | None) -> None:
     for callback in taken.callbacks:
         try:
             callback(error)
-        except Exception:  # One faulty transport must not affect the others
+        except Exception:  # A fault in one connection must not affect other clients
             logger.exception("answering an ack failed; its client gets no receipt")

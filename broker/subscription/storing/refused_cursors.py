@@ -1,4 +1,4 @@
-"""Keep the cursors that could not be stored.
+"""Keep track of the cursors that could not be stored.
 
 The flusher tries each refused cursor alone, at growing intervals. Meanwhile the subscription keeps delivering. If
 the broker restarts or unloads the topic, messages acked since the last successful flush are delivered again.
@@ -21,7 +21,7 @@ C = TypeVar("C")
 
 @dataclass(slots=True)
 class RefusedCursor:
-    """Consecutive refusals of one cursor."""
+    """The consecutive refusals of one cursor."""
 
     since_ms: int
     reason: str
