@@ -1,4 +1,4 @@
-"""The broker lock and the row that names its holder."""
+"""The lock that only one broker of a database can hold, and the row that names the holder."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Holder:
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Take the broker lock until the connection's backend ends. Return False if another session has the lock."""
+    """Take the broker lock for this connection. Return False if another session has the lock."""
     cursor = await connection.execute(query("ownership", "try_lock"))
     row = await cursor.fetchone()
     return bool(row and row[0])
 
 
 async def end_own_holder(connection: Connection, pids: Sequence[int]) -> bool:
-    """End the backend with the lock if its pid is in `pids`. Return whether a backend was ended."""
+    """Terminate the backend that has the lock, if its pid is in `pids`. Return whether there was such a backend."""
     cursor = await connection.execute(query("ownership", "end_own_holder"), {"pids": list(pids)})
     return await cursor.fetchone() is not None
 

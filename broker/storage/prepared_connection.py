@@ -19,12 +19,12 @@ from broker.storage.connection import Connection, connect
 
 __all__ = ["PreparedConnection"]
 
-# With these options, PostgreSQL plans an append once, and does not plan to read a whole table, which may grow later.
+# With these options, PostgreSQL plans an append once, and avoids a sequential scan, because the table may grow later.
 # Planning each append again took more than half of PostgreSQL's CPU time for a small commit. See
 # docs/decisions/0049-appends-planned-once.md.
 _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
-# Small appends use three statements for each segment. Most appends go into the newest segment.
+# Small appends use three statements for each segment (a pair of tables). Most appends go into the newest segment.
 MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
 # A COPY holds locks, so it is rolled back if its turn to commit does not come in this time.
@@ -40,8 +40,7 @@ class PreparedConnection:
         self._names: dict[bytes, bytes] = {}  # Name of each prepared statement
         self._prepared = 0
         self._socket: int | None = None  # File descriptor that the event loop watches
-        # True while the event loop waits until the operating system accepts more bytes.
-        self._is_flushing = False
+        self._is_flushing = False  # True while bytes wait until the socket accepts them
         self._is_cancelled = False
         self._results: list[PGresult] = []
         self._answered: asyncio.Future[None] | None = None
@@ -64,8 +63,8 @@ class PreparedConnection:
     async def execute(self, statement: bytes, values: Sequence[bytes]) -> PGresult:
         """Run a statement and return its rows. Values and rows are in the binary format.
 
-        Raises psycopg.Error. `is_outcome_unknown` then tells whether the statement may have committed. Cancelling this
-        call also cancels the statement, whose outcome is then unknown, and closes the connection.
+        Raises psycopg.Error. The function `is_outcome_unknown` tells whether the failed statement may have committed.
+        Cancelling this call also cancels the statement, whose outcome is then unknown, and closes the connection.
         """
         name = self._names.get(statement)
         if name is None:
@@ -85,7 +84,7 @@ class PreparedConnection:
         `streams` gets the rows of the SELECT, in the text format, and yields the bytes of each COPY. Nothing is stored
         if `streams` or a COPY fails. Errors and cancellation are those of `execute`.
 
-        If there is a `turn`, the transaction commits only after `turn` is set to true. If `turn` is not set within 5 s,
+        If `turn` is given, the transaction commits only after `turn` is set to true. If `turn` is not set within 5 s,
         this call sets `turn` to false. If `turn` is false, nothing is stored and this call raises
         psycopg.errors.QueryCanceled.
         """
@@ -226,6 +225,6 @@ class PreparedConnection:
                     await self._connection.cancel_safe(timeout=_CANCEL_S)
                     await self._answered
         except (psycopg.Error, TimeoutError):
-            pass  # The server is away, or does not end the statement
+            pass  # The server cannot be reached, or does not end the statement
         finally:
             await self.close()

@@ -1,4 +1,7 @@
-"""Named queries from the files in `sql/`. A query begins with a line `-- name: x`."""
+"""Named queries from the files in `sql/`. A query begins with a line `-- name: x`.
+
+A segment is a pair of tables with entries of many topics.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Background loops that continue after a fault.
 
-If a loop ended, clients could wait forever without an error.
+If such a loop ended, clients could wait forever without an error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Connections of Celery's tasks. A Celery process keeps its connections between tasks.
 
-A new connection costs 15 ms of CPU time, most of it for the password. PostgreSQL must also plan every statement again.
+A new connection costs 15 ms of CPU time, most of it to check the password. PostgreSQL must also plan every statement
+again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def keep_connections() -> None:
 
 @contextmanager
 def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[ShortConnection]:
-    """Lend a connection. A process that keeps connections lends it again for the same arguments.
+    """Lend a connection. If this process keeps connections, a later call with the same arguments may get it again.
 
     A task that changes a session setting needs a `name` of its own, because the setting stays changed. Raises
     psycopg.OperationalError.

@@ -1,6 +1,6 @@
 """Apply late acks.
 
-An ack is late while message counts of its entry are missing, or while it waits behind another late ack.
+An ack is late while the broker must load the message counts of the acked entries, or while another late ack is ahead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """Applies the late acks of one subscription. Calls `failed` if an ack raises anything but ServiceNotReady."""
+    """Applies the late acks of one subscription. Calls `failed` if an ack raises an unexpected error."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class AcksWithoutCounts:
         self._applying: asyncio.Task[None] | None = None
 
     def start(self, name: str) -> asyncio.Task[None]:
-        """Apply the late acks in a task that the caller must keep."""
+        """Start a task that applies the late acks. The caller must keep a reference to the task."""
         self._applying = asyncio.create_task(self._apply(), name=name)
         return self._applying
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_batches", "require_consumer_room", "require_new_subscription", "splits_batches"]
 
-_FIRST_WITH_BATCHES: Final = 4  # Protocol version
+_FIRST_WITH_BATCHES: Final = 4  # Version of Pulsar's protocol
 
 
 def require_consumer_room(
@@ -56,7 +56,7 @@ def splits_batches(identity: ClientIdentity) -> bool:
 
 
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
-    """Raise UnsupportedVersion if the topic has had batches that this client cannot read.
+    """Check that this client can read every batch that the topic has had. Raises UnsupportedVersion.
 
     Batches of one message do not count.
     """

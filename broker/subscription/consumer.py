@@ -36,7 +36,7 @@ __all__ = ["Consumer", "ConsumerRates", "DueFilter"]
 logger = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
-# Takes overdue deliveries, and returns the positions to redeliver.
+# A filter takes overdue deliveries, and returns the positions to redeliver.
 DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
@@ -84,7 +84,7 @@ class ConsumerRates(Protocol):
 
 
 class Consumer(Member):
-    """One attached consumer. It passes commands to its subscription, and deliveries to its sink."""
+    """One attached consumer. It passes commands to its subscription, and deliveries to its sink, which sends them."""
 
     def __init__(
         self,
@@ -151,8 +151,8 @@ class Consumer(Member):
     ) -> None:
         """Acknowledge entries. Safe to repeat.
 
-        `on_durable` is called once, when the ack is stored or with an error. Acks by readers and on non-persistent
-        topics are not stored, but answered when they are applied.
+        `on_durable` is called once, when the ack is stored or has failed. Acks by readers and on non-persistent topics
+        are never stored. For such an ack, `on_durable` is called when the ack is applied.
 
         A client that discards an entry gives a `validation_error` and grants one permit for the entry. This method
         grants the remaining permits, unless the client could not decrypt the entry or `permits_settled` is set.
@@ -236,7 +236,7 @@ class Consumer(Member):
         return self._subscription.acker(self)
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
-        """Record in the delivery story that an entry was written to a letter topic."""
+        """Record that an entry was written to a retry-letter or dead-letter topic."""
         event = StoryEvent.RETRY_LETTERED if is_retry else StoryEvent.DEAD_LETTERED
         self._subscription.letter_written(self, position, event, topic)
 
@@ -250,7 +250,7 @@ class Consumer(Member):
     async def seek_time(self, time_ms: int) -> None:
         """Close the consumers and move the cursor to the first entry appended at or after this time.
 
-        Cancelling stops only the search for the entry.
+        Cancelling can stop the search for this entry, but not the move.
         """
         await self._subscription.seek_time(self, time_ms)
 
@@ -266,7 +266,7 @@ class Consumer(Member):
         await self._subscription.unsubscribe(self, force=force)
 
     def writable_again(self) -> None:
-        """Resume sending to the writable connection."""
+        """Resume sending, because the connection accepts data again."""
         if self.is_open:
             self.dispatch.writable = True
             self._subscription.pump()

@@ -35,7 +35,7 @@ async def expire_target(subscription: Subscription, before_ms: int) -> Position 
 async def expire(subscription: Subscription, older_than_ms: int) -> int:
     """Ack all messages older than `older_than_ms`, even pending and delayed messages. Return their number.
 
-    The cursor's version does not change, so an operator's plan stays valid. Safe to repeat.
+    The cursor's version does not change, so a move that an operator has planned stays valid. Safe to repeat.
     """
     before_ms = subscription.now_ms() - older_than_ms
     target = await expire_target(subscription, before_ms)

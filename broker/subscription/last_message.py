@@ -25,7 +25,7 @@ class LastMessages:
         self._compacted = compacted
 
     async def find(self, *, read_compacted: bool) -> tuple[Position, int]:
-        """Return the position and batch size of the last message. The size is 0 for a message outside a batch."""
+        """Return the last message's position, and the message's number in its batch, from 1. 0 means no batch."""
         while True:
             position = self._log.ledgers.last_position()
             horizon = self._compacted.horizon if read_compacted else None

@@ -1,6 +1,6 @@
-"""The broker's queries of the outbox. The broker moves outbox rows into topics.
+"""The broker's queries of the outbox, where Django code stores messages in its own transactions.
 
-The append that stores a message's entry also deletes the message's outbox row.
+The broker moves these rows into topics. The statement that stores a message in its topic also deletes the outbox row.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ async def topics(connection: Connection) -> list[str]:
 async def waiting(
     connection: Connection, topic: str, *, taken: Sequence[int], most: int, more_bytes: int
 ) -> list[OutboxRow]:
-    """Return a topic's first rows that are neither in `taken` nor refused for now.
+    """Return a topic's first rows, except rows in `taken` and rows that `refuse` has put off.
 
-    The result has at most `most` rows and ends where their data reaches `more_bytes`. Safe to repeat and to cancel.
+    The result has at most `most` rows, and ends with the row at which the data reaches `more_bytes`. Safe to repeat and
+    to cancel.
     """
     cursor = await connection.execute(
         query("outbox", "waiting"),
@@ -44,7 +45,7 @@ async def waiting(
 
 
 async def refuse(connection: Connection, row_ids: Sequence[int], *, error: str, retry_s: float) -> None:
-    """Store why these rows cannot be moved. `waiting` does not return them again for `retry_s` seconds."""
+    """Store why these rows cannot be moved. `waiting` does not return these rows for `retry_s` seconds."""
     await connection.execute(
         query("outbox", "refuse"), {"ids": list(row_ids), "error": error, "retry_s": retry_s}
     )

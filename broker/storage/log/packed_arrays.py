@@ -16,12 +16,12 @@ import psycopg
 
 __all__ = ["bigints", "byteas", "integers", "smallints"]
 
-# Number of dimensions, NULL flag, item type, number of items, and index of the first item.
+# An array's header: number of dimensions, NULL flag, item type, number of items, and index of the first item
 _HEAD: Final = struct.Struct("!iiiii")
 _EMPTY: Final = struct.Struct("!iii")
 _SIZE: Final = struct.Struct("!i")
 _NULL: Final = _SIZE.pack(-1)
-_BIGINT, _SMALLINT, _INTEGER, _BYTEA = 20, 21, 23, 17  # Object ids of PostgreSQL's types
+_BIGINT, _SMALLINT, _INTEGER, _BYTEA = 20, 21, 23, 17  # PostgreSQL's OIDs of these types
 
 
 def bigints(numbers: Sequence[int]) -> bytes:

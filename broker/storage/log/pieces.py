@@ -1,8 +1,8 @@
 """Divide an entry's bytes among rows.
 
 PostgreSQL moves large values into a TOAST table, in chunks of 2 kB. Writing 128 kB to a TOAST table takes twice the CPU
-time of writing rows that fill a page. The entry's row therefore has only the first bytes. Rows of the segment's
-table `rest` have the other bytes.
+time of writing rows that fill a page. An entry's own row therefore has only the first bytes. The other bytes go into
+rows of a second table, `rest`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ __all__ = ["FIRST_BYTES", "PAGE_BYTES", "divided"]
 # A row of `rest` with this many bytes fills a page of 8 kB.
 PAGE_BYTES: Final = 8064
 _PARTS_BYTES: Final = (PAGE_BYTES // 2, PAGE_BYTES // 4)
-FIRST_BYTES: Final = _PARTS_BYTES[-1]  # Limit of the bytes in the entry's own row
+FIRST_BYTES: Final = _PARTS_BYTES[-1]  # The entry's own row has at most this many bytes of data
 
 
 def divided(data: bytes) -> tuple[bytes | memoryview, Sequence[memoryview]]:
-    """Return the bytes of the entry's own row, and the bytes of each row in `rest`, without copying.
+    """Return the bytes for the entry's own row, and the bytes for each row of `rest`. Nothing is copied.
 
-    At most two rows in `rest` are smaller than a page. They come first.
+    All rows of `rest` fill a page, except at most the first two.
     """
     if len(data) <= FIRST_BYTES:
         return data, ()

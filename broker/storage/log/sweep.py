@@ -1,4 +1,8 @@
-"""Queries of Celery's tick and sweeps. They are synchronous, because tasks run outside the broker's event loop."""
+"""Queries of Celery's periodic tasks. They are synchronous, because tasks run outside the broker's event loop.
+
+The owner is the broker process that serves the topics. An act is a change by an operator, a client or a policy. A plan
+is an act that an operator has prepared but not applied.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,11 @@ __all__ = [
 ]
 
 SILENT_S: Final = 15  # TCP keep-alive takes this long to notice a lost host
-TRIMMED_AT_ONCE: Final = 1000  # Limit of the acts that one statement deletes, without their parts
+TRIMMED_AT_ONCE: Final = 1000  # Limit of the acts that one statement deletes; parts do not count
 
 
 class SweptSessions(NamedTuple):
-    """Numbers of deleted sessions and pending acks."""
+    """How many sessions and pending acks were deleted."""
 
     consumers: int
     producers: int
@@ -37,7 +41,7 @@ class SweptSessions(NamedTuple):
 def tick(now_ms: int) -> int:
     """Tell the owner which subscriptions and topics have work due. Return their number. Safe to repeat.
 
-    Do nothing and return 0 while another process runs a tick.
+    If another process is running a tick, do nothing and return 0.
     """
     with task_connection("vela task") as connection:
         rows = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchall()
@@ -53,7 +57,8 @@ def policies() -> None:
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
     """Delete all sessions if the broker stopped or was silent for `silent_s` seconds. Safe to repeat.
 
-    Also delete sessions of earlier owner epochs that were not updated in that time.
+    A session is the row of a connected consumer or producer. If the broker is alive, delete only sessions of
+    earlier topic owners that were not updated for `silent_s` seconds.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
@@ -63,15 +68,15 @@ def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
 
 
 def lifetime() -> None:
-    """Tell the owner to trim ledgers, expire messages and drop segments. Safe to repeat."""
+    """Tell the owner to trim ledgers, expire messages and drop tables of unneeded entries. Safe to repeat."""
     with task_connection("vela task") as connection:
         connection.execute(query("sweep", "lifetime"))
 
 
 def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
-    """Expire plans that were not applied for `plan_expiry_s` seconds. Return their number. Safe to repeat.
+    """Expire plans that were not applied within `plan_expiry_s` seconds. Return their number. Safe to repeat.
 
-    A plan that needs a second person waits at least `second_person_s`.
+    A plan that a second person must apply does not expire within `second_person_s` seconds.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
@@ -82,9 +87,9 @@ def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
 
 
 def trim_acts(keep_days: int) -> int:
-    """Delete some finished acts that are older than `keep_days` and cannot be undone. Safe to repeat.
+    """Delete up to `TRIMMED_AT_ONCE` finished acts that are older than `keep_days` and cannot be undone.
 
-    Return how many acts were deleted, including parts of acts.
+    An act on several topics has parts, which are deleted and counted too. Return the number. Safe to repeat.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "trim_acts"), {"keep_days": keep_days}).fetchone()
@@ -92,9 +97,9 @@ def trim_acts(keep_days: int) -> int:
 
 
 def trim_client_acts(keep: int) -> int:
-    """Keep the newest `keep` acts of clients, and delete some older finished acts. Safe to repeat.
+    """Delete up to `TRIMMED_AT_ONCE` finished acts of clients, but keep the newest `keep`. Safe to repeat.
 
-    The latest move of each cursor is kept too. Return how many acts were deleted.
+    Also keep the latest move of each cursor. Return how many acts were deleted.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "trim_client_acts"), {"keep": keep}).fetchone()
@@ -108,7 +113,7 @@ def beat() -> None:
 
 
 def heartbeat_age_s(name: str) -> float | None:
-    """Return the seconds since the last heartbeat of `beat` or `worker`. None = never."""
+    """Return the seconds since the last heartbeat of `beat` or `worker`, or None if there was none."""
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
         return None if row is None else float(str(row[0]))

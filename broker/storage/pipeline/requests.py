@@ -1,4 +1,8 @@
-"""Runs and schedules of the pipeline's jobs, for the acts that change them."""
+"""Runs and schedules of the pipeline's Spark jobs, as operators request and change them.
+
+An act is an operator's recorded request. A run's subject is its topic and some of its options. At most one run of a job
+and subject waits or is under way.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,7 @@ class Unended:
 
     id: int
     state: str
-    is_of_act: bool  # Whether the given act requested the run
+    is_of_act: bool  # Whether the act passed to `unended` requested the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,7 @@ class Schedule:
 
 
 async def unended(connection: Connection, *, job: str, subject: str, act_id: int) -> Unended | None:
-    """Return the run of this job and subject that has not ended."""
+    """Return the run of this job and subject that has not ended, if there is one."""
     cursor = await connection.execute(
         query("pipeline", "unended"), {"job": job, "subject": subject, "act_id": act_id}
     )
@@ -127,7 +131,7 @@ async def find(connection: Connection, run_id: int) -> Run | None:
 
 
 async def cancel(connection: Connection, run_id: int, *, who: str) -> None:
-    """End a run that waits for a worker, or ask its worker to end it. Safe to repeat."""
+    """End a run that waits for a worker, or ask its worker to end the run. Safe to repeat."""
     await connection.execute(query("pipeline", "cancel"), {"id": run_id, "who": who})
 
 
@@ -141,10 +145,10 @@ async def schedule(
     every_minutes: int,
     who: str,
 ) -> None:
-    """Store a schedule whose job runs now, and again every `every_minutes`. Safe to repeat.
+    """Store a schedule that runs a job now, and again every `every_minutes` minutes. Safe to repeat.
 
-    If the job and subject already have a schedule, the call changes that schedule. Its next run starts at the old time,
-    or `every_minutes` from now if that is earlier.
+    If the job and subject already have a schedule, change that schedule. Its next run then starts at the time planned
+    before, or `every_minutes` from now if that is earlier.
     """
     await connection.execute(
         query("pipeline", "schedule"),

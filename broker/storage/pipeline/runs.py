@@ -1,4 +1,7 @@
-"""Runs of the pipeline's jobs, for workers and Celery's tasks. All calls are synchronous."""
+"""Runs of the pipeline's Spark jobs, for the workers that carry them out and for Celery tasks that clean up.
+
+A run's subject is its topic and some of its options. All calls are synchronous.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class Report:
     log: str | None  # None = keep the stored log
 
     def to_sql(self) -> dict[str, str | None]:
-        """Return the parameters of a statement. NUL is replaced, because PostgreSQL does not store NUL."""
+        """Return the report as parameters of a statement. NUL is replaced, because PostgreSQL does not store NUL."""
         return {
             "stages": _json([dict(stage) for stage in self.stages]),
             "pinned": _json(dict(self.pinned)),
@@ -59,7 +62,7 @@ class Report:
 
 
 def _connect() -> AbstractContextManager[ShortConnection]:
-    # Without a time limit, a worker that waits for a lock could not end its job.
+    # While a statement waits for a lock, the worker cannot end its job, so the wait has a limit.
     return task_connection("vela pipeline", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
 
 
@@ -80,7 +83,7 @@ def claim(worker: str, *, most: int) -> ClaimedRun | None:
 
 def _claim(connection: ShortConnection, worker: str, most: int) -> tuple[Any, ...] | None:
     with connection.transaction():
-        # One worker at a time counts runs and claims a run.
+        # Without this lock, two workers could count the runs at the same time and exceed `most`.
         connection.execute(query("pipeline", "lock"))
         parameters = {"worker": worker, "most": most}
         return connection.execute(query("pipeline", "claim"), parameters).fetchone()
@@ -153,7 +156,7 @@ def trim(keep_days: int) -> int:
 
 
 def trim_insights(before_ms: int) -> int:
-    """Delete the insights of hours that began before `before_ms`. Return the number of deleted rows."""
+    """Delete hourly statistics of topics, from hours that began before `before_ms`. Return the number of rows."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "trim_insights"), (before_ms,)).rowcount
 

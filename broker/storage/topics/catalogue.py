@@ -39,7 +39,7 @@ class TopicDetails:
 class LastCompaction:
     """The state of a topic's compaction.
 
-    The removed messages and the duration are those of the last successful run. A time of 0 means never.
+    `removed_messages` and `duration_ms` are those of the last successful run. A time of 0 means never.
     """
 
     state: str  # RUNNING, SUCCESS or ERROR
@@ -60,7 +60,7 @@ class LastOffload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffloadRun:
-    """A run of the job offload."""
+    """A run of the offload job, which writes ledgers to files."""
 
     state: str  # One of waiting, running, done, failed and cancelled
     error: str
@@ -69,7 +69,10 @@ class OffloadRun:
 async def topics_of(
     connection: Connection, tenant: str, namespace: str, *, domain: str, partitioned: bool
 ) -> list[str]:
-    """Return the sorted full names of the partitioned topics, or of the topics and partitions that store messages."""
+    """Return the sorted full names of a namespace's topics.
+
+    If `partitioned` is set, these are the partitioned topics, otherwise the topics and partitions that store messages.
+    """
     cursor = await connection.execute(
         query("catalogue", "topics_of"),
         {"tenant": tenant, "namespace": namespace, "domain": domain, "partitioned": partitioned},

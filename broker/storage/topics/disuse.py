@@ -16,8 +16,8 @@ async def idle_topics(
 ) -> list[tuple[int, str]]:
     """Return the id and full name of topics that may be inactive or have expired subscriptions.
 
-    A topic or subscription without a recorded use counts as unused. The topics are sorted by id, and their ids are
-    above `after`. `defaults` apply where a policy document sets no value.
+    A topic or subscription without a recorded use counts as unused. The topics are sorted by id. Their ids are above
+    `after` and not in `known`. `defaults` apply where a policy document sets no value.
     """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),

@@ -12,7 +12,7 @@ __all__ = ["delete", "members", "stored_bytes", "subscription_names", "terminate
 
 
 async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Record that a topic is terminated. Return None if the topic is fenced. Safe to repeat.
+    """Record that a topic is terminated. Return None if the topic has another owner now. Safe to repeat.
 
     Call this while no append is in flight.
     """
@@ -23,7 +23,7 @@ async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) 
 
 
 async def members(connection: Connection, name: str) -> dict[int, str]:
-    """Return the id and full name of a topic, or of each partition in order. Empty if there is no such topic."""
+    """Return the id and full name of a topic, or of each of its partitions in order, if the topic exists."""
     cursor = await connection.execute(query("topic_life", "members"), (name,))
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
@@ -44,8 +44,8 @@ async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
     """Delete all of these topics and their partitioned parent, or nothing. Safe to repeat.
 
-    `epochs` maps topic ids to owner epochs. Acts stay, and entries stay until their segments are dropped. Return False
-    if a topic has another owner now, if the parent has other partitions, or if the topics are already deleted.
+    `epochs` maps topic ids to owner epochs. The audit log stays. Entries stay until their tables are dropped.
+    Return False if a topic has another owner now, if the parent has other partitions, or if the topics do not exist.
     """
     parameters = {
         "topic_ids": list(epochs.keys()),

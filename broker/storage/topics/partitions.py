@@ -16,11 +16,11 @@ __all__ = ["Growth", "grow", "statistics", "subscription_names", "subscription_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The numbers of a topic's partitions before and after partitions were added."""
+    """The result of adding partitions to a topic."""
 
     before: int
-    after: int  # Equal to `before` if no partitions were added
-    subscriptions: tuple[str, ...] = ()  # Subscriptions of every new partition
+    after: int  # Number of partitions; equal to `before` if none were added
+    subscriptions: tuple[str, ...] = ()  # Names of the subscriptions that every new partition got
     # Existing topics that have the names of new partitions. If there are any, no partition was added.
     taken: tuple[str, ...] = ()
 

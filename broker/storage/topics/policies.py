@@ -19,16 +19,16 @@ class StoredPolicies:
 
     row_id: int
     document: Mapping[str, object]
-    above: Mapping[str, object]  # Document of the topic's namespace, empty for a namespace
+    above: Mapping[str, object]  # Document of a topic's namespace; empty if this is a namespace's document
 
 
 async def of_namespace(connection: Connection, tenant: str, namespace: str) -> StoredPolicies | None:
-    """Return a namespace's document."""
+    """Return a namespace's policy document."""
     return await _read(connection, "of_namespace", {"tenant": tenant, "namespace": namespace})
 
 
 async def of_topic(connection: Connection, name: TopicName) -> StoredPolicies | None:
-    """Return the documents of a topic and its namespace."""
+    """Return the policy documents of a topic and its namespace."""
     return await _read(connection, "of_topic", {"name": name.full})
 
 
@@ -46,7 +46,7 @@ async def change(
     before: Mapping[str, object],
     after: Mapping[str, object],
 ) -> bool:
-    """Replace a document. If the document is no longer `before`, change nothing and return False."""
+    """Replace a policy document. If the document is no longer `before`, change nothing and return False."""
     cursor = await connection.execute(
         query("policies", "set_topic" if is_topic else "set_namespace"),
         {"id": row_id, "before": json.dumps(dict(before)), "after": json.dumps(dict(after))},
@@ -65,7 +65,7 @@ async def overriding(connection: Connection, namespace_id: int, names: Sequence[
 async def in_force(
     connection: Connection, names: Sequence[str]
 ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
-    """Return the name, namespace document and topic document of each topic that exists.
+    """Return the name, namespace document and topic document of each of these topics that exists.
 
     A partition has the document of its partitioned topic.
     """

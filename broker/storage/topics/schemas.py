@@ -28,7 +28,7 @@ async def of_topic(connection: Connection, topic_name: str) -> list[StoredSchema
 async def add(connection: Connection, topic_name: str, version: int, schema: SchemaDefinition) -> bool:
     """Store a version of a topic's schema. Return False if the version number is taken.
 
-    The number may be taken by an earlier try whose answer was lost.
+    An earlier try whose answer was lost may have taken the number.
     """
     cursor = await connection.execute(
         query("schemas", "add"),

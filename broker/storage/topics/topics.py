@@ -1,4 +1,8 @@
-"""Topics, ledgers, segments and owner epochs in PostgreSQL."""
+"""Topics, ledgers, segments and owner epochs in PostgreSQL.
+
+A segment is a pair of tables with the entries of many ledgers. A topic's owner epoch rises when a broker process takes
+the topic, so that writes of an earlier owner are refused.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """A stored ledger. Its own totals and its append times are 0 until the ledger is sealed."""
+    """A stored ledger. `entries`, `messages`, `size_bytes` and the append times are 0 until the ledger is sealed."""
 
     ledger_id: int
     segment_id: int | None  # None = the ledger is in a file, or is sealed and empty
@@ -147,7 +151,7 @@ async def create_topic(
 async def insert_partitions(connection: Connection, name: TopicName, indexes: Sequence[int]) -> None:
     """Insert missing partitions of an existing topic.
 
-    A topic with the name of a partition becomes that partition. Raises InvalidTopicName if a name is too long.
+    An existing topic with a partition's name becomes that partition. Raises InvalidTopicName if a name is too long.
     """
     if indexes:
         name.with_partition(max(indexes))
@@ -181,7 +185,7 @@ async def _insert_topics(
 
 
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
-    """Return the sorted full names of topics and partitions, without partitioned parents."""
+    """Return the sorted full names of persistent topics and partitions, without partitioned parents."""
     escaped = (
         f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     )
@@ -190,9 +194,9 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
 
 
 async def take_topics(connection: Connection, topic_ids: Collection[int], *, token: int) -> dict[int, int]:
-    """Take ownership of topics. Return the new epochs by topic, without deleted topics.
+    """Take ownership of the topics that still exist. Return their new epochs by topic.
 
-    Waits until the earlier owner's last appends have ended.
+    `token` identifies the new owner. Waits until the earlier owner's last appends have ended.
     """
     parameters = {"topic_ids": list(topic_ids), "token": token}
     for attempt in range(_TAKE_ATTEMPTS):
@@ -200,17 +204,17 @@ async def take_topics(connection: Connection, topic_ids: Collection[int], *, tok
             cursor = await connection.execute(query("topics", "take"), parameters)
             return {row[0]: row[1] for row in await cursor.fetchall()}
         except psycopg.errors.ForeignKeyViolation:
-            # A topic was deleted while the statement ran. The next try no longer finds it.
+            # A topic was deleted while the statement ran. The next try no longer finds that topic.
             if attempt == _TAKE_ATTEMPTS - 1:
                 raise
     return {}
 
 
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
-    """Advance each topic's epoch from the known value. Return the new epochs by topic.
+    """Raise the epoch of each topic that still has the epoch in `epochs`. Return the new epochs by topic.
 
-    The result lacks topics that have a new owner or were deleted. Safe to repeat with the same token. Waits until older
-    statements on the topics have ended.
+    `token` identifies the owner. Safe to repeat with the same token. Waits until older statements on the topics have
+    ended.
     """
     cursor = await connection.execute(
         query("topics", "advance_epochs"),
@@ -230,7 +234,7 @@ async def owned(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
 async def set_producer_epoch(
     connection: Connection, *, topic_id: int, owner_epoch: int, producer_epoch: int
 ) -> bool | None:
-    """Store the epoch of the topic's exclusive producer. Return None if the topic is fenced. Safe to repeat."""
+    """Store the epoch of the topic's exclusive producer. Return None if the owner has changed. Safe to repeat."""
     cursor = await connection.execute(
         query("topics", "set_producer_epoch"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "producer_epoch": producer_epoch},
@@ -271,9 +275,9 @@ async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
 async def roll_ledgers(
     connection: Connection, rolls: Sequence[tuple[LedgerRoll, int]], *, segment_id: int, now_ms: int
 ) -> dict[int, int]:
-    """Seal each topic's open ledger and open the next ledger. Return the new ledgers by topic.
+    """Seal each topic's open ledger and open the next ledger. Return the new ledger ids by topic.
 
-    `rolls` pairs each roll with the topic's owner epoch. The result lacks fenced topics. Safe to repeat.
+    `rolls` pairs each roll with the topic's owner epoch. Topics with another epoch do not change. Safe to repeat.
     """
     sealing = [roll.sealing or LedgerInfo(ledger_id=-1) for roll, _ in rolls]
     cursor = await connection.execute(
@@ -298,7 +302,7 @@ async def roll_ledgers(
 
 
 async def newest_segment(connection: Connection) -> tuple[int, int] | None:
-    """Return the id and opening time of the segment for appends. The time is in Unix milliseconds."""
+    """Return the id of the segment for new ledgers, and its opening time in Unix milliseconds."""
     cursor = await connection.execute(query("topics", "open_segments"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
@@ -319,14 +323,14 @@ async def close_segment(connection: Connection, segment_id: int, now_ms: int) ->
 
 
 async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
-    """Close every open segment that is older than `open_id`, except long-lived segments."""
+    """Close every open segment older than `open_id`, except the segment for copies of ledgers that are kept long."""
     await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
 
 
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
-    """Create the entry views again. Return False if the views stay locked. Safe to repeat.
+    """Replace the views that show all entries. Return False if the views stay locked. Safe to repeat.
 
-    An empty `read_role` gets no grants.
+    `read_role` gets SELECT on the views and tables, unless the name is empty.
     """
     try:
         async with connection.transaction():

@@ -1,7 +1,9 @@
 """Apply acks of clients. An ack changes the cursor and dispatcher at once. The cursor is stored later.
 
-An ack is late when the message counts of its entry are not in memory. Every later ack waits behind it. A cursor move
-puts acks off. A move that forgets which entries are pending refuses acks instead.
+An ack is late when the message counts of its entry are not in memory. Every later ack waits behind that ack.
+
+While the cursor is moved, acks are put off until the move ends. If the move forgets which entries are pending, acks are
+refused instead.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class AckCommand(NamedTuple):
     cumulative: bool
     receipt: DurableCallback | None
     returns_permits: bool  # The client discarded the entries and granted one permit for each
-    resets: int  # Value of `State.resets` when the command came
+    resets: int  # Number of moves that had forgotten pending entries when the command came
 
 
 class Acks:
@@ -115,7 +117,7 @@ class Acks:
         return effects
 
     def _apply(self, command: AckCommand) -> Effects:
-        """Raises IndexMissing if counts are not in memory. The call can then be repeated."""
+        """Apply a command. Raises IndexMissing if counts are not in memory. The call can then be repeated."""
         member, acks, cumulative, receipt, returns_permits, _ = command
         state = self._state
         cursor, dispatcher, deadlines, counters = (
