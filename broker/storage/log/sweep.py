@@ -92,7 +92,8 @@ def trim_acts(keep_days: int) -> int:
     An act on several topics has parts, which are deleted and counted too. Return the number. Safe to repeat.
     """
     with task_connection("vela task") as connection:
-        row = connection.execute(query("sweep", "trim_acts"), {"keep_days": keep_days}).fetchone()
+        limits = {"keep_days": keep_days, "most": TRIMMED_AT_ONCE}
+        row = connection.execute(query("sweep", "trim_acts"), limits).fetchone()
         return 0 if row is None else int(str(row[0]))
 
 
@@ -102,7 +103,8 @@ def trim_client_acts(keep: int) -> int:
     Also keep the latest move of each cursor. Return how many acts were deleted.
     """
     with task_connection("vela task") as connection:
-        row = connection.execute(query("sweep", "trim_client_acts"), {"keep": keep}).fetchone()
+        limits = {"keep": keep, "most": TRIMMED_AT_ONCE}
+        row = connection.execute(query("sweep", "trim_client_acts"), limits).fetchone()
         return 0 if row is None else int(str(row[0]))
 
 

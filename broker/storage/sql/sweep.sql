@@ -93,7 +93,7 @@ WITH whole AS MATERIALIZED (
     SELECT id FROM vela_act
     WHERE coalesce(finished_at, requested_at) < now() - make_interval(days => %(keep_days)s) AND part_of_id IS NULL
       AND state IN ('applied', 'refused', 'failed', 'expired') AND (undo_until IS NULL OR undo_until < now())
-    ORDER BY id LIMIT 1000
+    ORDER BY id LIMIT %(most)s
 ), doomed AS MATERIALIZED (
     SELECT id FROM whole UNION ALL SELECT p.id FROM vela_act p JOIN whole w ON w.id = p.part_of_id
 ), orphans AS (
@@ -116,7 +116,7 @@ WITH edge AS MATERIALIZED (
     AND (a.subscription_id IS NULL OR a.cursor_before IS NULL OR EXISTS (
         SELECT FROM vela_act l WHERE l.subscription_id = a.subscription_id AND l.id > a.id AND l.state = 'applied'
         AND l.cursor_before IS NOT NULL))
-    ORDER BY a.id LIMIT 1000
+    ORDER BY a.id LIMIT %(most)s
 ), orphans AS (
     UPDATE vela_act a SET undo_of_id = NULL FROM doomed d WHERE a.undo_of_id = d.id
 ), gone AS (
