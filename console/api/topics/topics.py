@@ -1,4 +1,4 @@
-"""Operations that show topics and subscriptions, but no content of messages."""
+"""Operations that show topics and subscriptions, but not the content of messages."""
 
 from __future__ import annotations
 
