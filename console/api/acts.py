@@ -1,4 +1,4 @@
-"""Operations on acts, which are changes that the broker makes on request.
+"""Operations on acts, which are recorded changes.
 
 Planning, applying and undoing answer 202 if no broker has answered within 2 s.
 """
