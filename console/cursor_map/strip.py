@@ -58,7 +58,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartShare:
-    """The entries of a part that are in flight at one consumer. `consumer` is empty for those without a colour."""
+    """The entries of a part that are in flight at one consumer. `consumer` is empty if `colour` is 0."""
 
     consumer: str
     colour: int
