@@ -1,4 +1,4 @@
-"""Pages and their blocks.
+"""Pages and their blocks, which a browser can refresh one by one.
 
 A GET without `part` renders the page with all its blocks. With `part`, the answer has only the named blocks that the
 browser does not have yet. The ETag of a block leaves out the text of `<time>`, which changes as time passes.
@@ -61,7 +61,7 @@ class Source:
     template: str
     live: tuple[str, ...]  # Events with these keys, such as "topic:5", make the page read the block
     context: Callable[[], Mapping[str, Any]]
-    every_s: int = 0  # The block is also read at this interval; 0 = never
+    every_s: int = 0  # The page also reads the block at this interval; 0 = never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +186,7 @@ def page(
 
 
 def surroundings(rights: Rights) -> dict[str, Any]:
-    """Return the context of the menu and the notices around a page's content."""
+    """Return the template context of the menu and the notices around a page's content."""
     state = chrome()
     return {
         "rights": rights,
@@ -198,7 +198,7 @@ def surroundings(rights: Rights) -> dict[str, Any]:
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Return the part of every page's context that costs no query."""
+    """Return the part of every page's template context that costs no query."""
     theme = request.COOKIES.get(THEME_COOKIE, "auto")
     return {
         "theme": theme if theme in THEMES else "auto",

@@ -1,1 +1,1 @@
-"""The JSON API for programs under `/api/v1`."""
+"""The JSON API under `/api/v1`, for programs."""

@@ -32,7 +32,7 @@ class AuthorizedRequest(HttpRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The check that ninja runs before an operation. It returns the caller's rights at the namespace in the address.
+    """The check that ninja runs before an operation. It returns the caller's rights in the namespace of the address.
 
     Raises Problem for wrong credentials, missing rights, a body that is not JSON, or too many requests.
     """

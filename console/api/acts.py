@@ -1,4 +1,7 @@
-"""Operations on acts. They answer 202 if no broker has answered within 2 s."""
+"""Operations on acts, which are recorded changes.
+
+Planning, applying and undoing answer 202 if no broker has answered within 2 s.
+"""
 
 from __future__ import annotations
 
@@ -146,8 +149,8 @@ def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, 
 def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
     """Export the log of acts as NDJSON or CSV, newest first, up to about 256 MiB.
 
-    The last line says in stopped_by why the file ends. To continue, pass the value of before from the last line. 503
-    means that two exports are already being sent.
+    In the last line, stopped_by says why the file ends. To continue, pass the value of before from that line. 503 means
+    that the console is already sending two exports.
     """
     place = take_place()
     if place is None:
@@ -199,8 +202,8 @@ def apply_act(
 
     403 with SecondPersonNeeded means that another user must apply the plan.
 
-    409 means that the act is not planned, or that something else has moved the cursor since the plan. If the act would
-    do more than planned, the answer is also 409. Its new_plan is then the id of a new act with a new preview.
+    409 means that the act is not planned, that something else has moved the cursor since the plan, or that the act
+    would do more than planned. In the last case, new_plan is the id of a new act with a new preview.
     """
     found = _found(request, act_id)
     _check_may_do(request, found)

@@ -162,7 +162,7 @@ class OneTopic(Topic):
 
 
 class CompactionFacts(_Answer):
-    """The compaction of a topic or of one partition. Null means that there is no value yet."""
+    """The compaction of a topic or of one partition. Null means that there is no value."""
 
     topic: str
     partition: int = Field(description="-1: it is not a partition")
@@ -244,7 +244,7 @@ class TopicStats(_Answer):
 
 
 class OneSubscription(_Subscription):
-    """A subscription with its consumers and first pending acks."""
+    """A subscription with its consumers and its first pending acks."""
 
     created_at: datetime
     topic_name: str
@@ -331,7 +331,7 @@ class Stats(_Answer):
     waiting_acts: int
 
 
-# This type is a list because programs for OpenAPI 3.0 cannot read the description of a tuple in 3.1.
+# A list instead of a tuple, because programs for OpenAPI 3.0 cannot read how OpenAPI 3.1 describes a tuple.
 _Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
@@ -375,7 +375,7 @@ class StateOnSubscription(_Answer):
 
 
 class FoundMessage(Message):
-    """A message that matches, with its topic and its state."""
+    """A message that a search found, with its topic and its state."""
 
     topic: str = Field(description="the partition, if the topic is partitioned")
     partition: int = Field(description="-1: the topic is not partitioned, or is itself a partition")
@@ -400,7 +400,7 @@ class LookedAt(_Answer):
 
 
 class FoundMessages(_Answer):
-    """A page of the messages that match."""
+    """A page of the messages that a search found."""
 
     messages: list[FoundMessage]
     looked_at: LookedAt

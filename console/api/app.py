@@ -29,7 +29,7 @@ __all__ = ["api_of", "patterns_of", "read", "unknown_address_of"]
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_SHOWN = 80  # Characters of a refused value in an error
+_LONGEST_SHOWN = 80  # An error message shows at most this many characters of a refused value
 
 View = Callable[..., HttpResponseBase]
 
@@ -67,7 +67,7 @@ def api_of(*routers: Router) -> NinjaAPI:
 
 
 def patterns_of(api: NinjaAPI) -> list[URLPattern]:
-    """Return the addresses of the operations without ninja's root, which would answer with HTML."""
+    """Return the URL patterns of the operations without ninja's root, which would answer with HTML."""
     patterns = [pattern for pattern in api.urls[0] if isinstance(pattern, URLPattern)]
     for pattern in patterns:
         pattern.callback = _answered(cast("View", pattern.callback))
@@ -123,7 +123,7 @@ class _Parser(Parser):
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Treat an empty value as left out."""
+        """Leave out empty values, as if the client had not sent them."""
         lists = {
             name: [value for value in data.getlist(name) if value] for name in list_fields if name in data
         }
@@ -157,7 +157,7 @@ def _members(body: type[BaseModel]) -> str:
 
 
 def _not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
-    """Answer a body that the parser refused. Ninja raises HttpError for nothing else."""
+    """Answer a request whose body the parser refused. Here, ninja raises HttpError for nothing else."""
     return Problem(400, "NotJson", f"the body is not a JSON object: {error.__cause__}").response()
 
 
@@ -171,7 +171,7 @@ def _database_failed(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _answered(view: View) -> View:
-    """Leave the login check to `Caller`, and answer 405 as a problem document."""
+    """Wrap a view to leave the login check to `Caller`, and to answer 405 with a problem document."""
 
     def answered(request: HttpRequest, **names: Any) -> HttpResponseBase:
         answer = view(request, **names)

@@ -1,8 +1,8 @@
 """HTTP Basic authentication.
 
 Checking a password takes half a second of CPU time, which is too much for every request. After a correct password, this
-process therefore remembers a keyed digest of the password and the stored hash for a minute. A changed password or a
-deactivated user still takes effect at once.
+process therefore remembers a keyed digest of the password and the stored hash for a minute. A new password or a
+deactivation still takes effect at once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _NEEDS_MORE: Final = (
     "this user needs a second factor, which HTTP Basic cannot carry: use another user without one for programs, or"
     " log in on a page and send the session's cookie"
 )
-_LONGEST_NAME: Final = 150  # Limit of Django's user names
+_LONGEST_NAME: Final = 150  # Django's limit for user names
 
 _key: Final = secrets.token_bytes(32)
-# Maps a user's key to the digest and to the monotonic second when the digest expires.
+# Maps a user's primary key to the digest and to the `time.monotonic()` at which the digest expires.
 _remembered: Final[dict[object, tuple[bytes, float]]] = {}
 
 

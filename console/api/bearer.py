@@ -19,7 +19,7 @@ def rights_by_token(header: str) -> Rights:
     """Return the rights of a token's role. Raises Problem for a token that is not accepted.
 
     A superuser is an admin of everything, and a tenant's admin is an admin of its namespaces. Permissions to produce
-    and consume count at the broker only.
+    and consume apply only at the broker.
     """
     settings = broker_settings()
     try:

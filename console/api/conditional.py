@@ -16,7 +16,7 @@ Run = Callable[..., HttpResponseBase]
 
 
 def with_etag(run: Run) -> Run:
-    """Wrap an operation to answer 304 if If-None-Match names the current answer."""
+    """Wrap an operation to answer 304 when If-None-Match contains the ETag of the current answer."""
 
     @wraps(run)
     def conditional(request: HttpRequest, **names: Any) -> HttpResponseBase:

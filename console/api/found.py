@@ -73,7 +73,7 @@ def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
 
 
 def found_subscription(topic: str, name: str) -> SubscriptionHead:
-    """Return a subscription of an unpartitioned topic or a partition, or raise Problem."""
+    """Return a subscription, or raise Problem. The topic must be a partition or not partitioned."""
     head = subscription_head(topic, name)
     if head is not None:
         return head

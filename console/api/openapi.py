@@ -25,13 +25,13 @@ def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
 
 @cache
 def document_of(api: NinjaAPI) -> dict[str, Any]:
-    """Return ninja's OpenAPI document, extended by authentication and the problem document.
+    """Return ninja's OpenAPI document with authentication and the problem document added.
 
     An operation's summary and description come from its docstring.
     """
     document: dict[str, Any] = dict(api.get_openapi_schema(path_prefix=""))
     for operations in document["paths"].values():
-        operations.pop("head", None)  # HEAD has the operation id of GET, and ids must be unique
+        operations.pop("head", None)  # HEAD has the same operation id as GET, but ids must be unique
         for operation in operations.values():
             operation["summary"], _, operation["description"] = operation["description"].partition("\n\n")
             operation["responses"]["default"] = {"$ref": "#/components/responses/Problem"}

@@ -11,7 +11,7 @@ __all__ = ["COLOURS", "Flight", "Run", "Share", "counts", "shares_of", "unacked"
 
 COLOURS: Final = 6  # Consumers that get a colour of their own
 
-Run = tuple[int, int]  # Indexes of the first and the last of neighbouring entries
+Run = tuple[int, int]  # Indexes of the first and the last entry of an unbroken range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Share:
 
 
 def unacked(flights: Iterable[Flight], acked: Sequence[Run]) -> Iterator[Flight]:
-    """Yield the unacked parts of the deliveries. Deliveries and runs must be sorted."""
+    """Yield the unacked parts of the deliveries. `flights` and `acked` must be sorted."""
     at = 0
     for flight in flights:
         while at < len(acked) and acked[at][1] < flight.first:
@@ -75,7 +75,7 @@ def shares_of(flights: Sequence[Flight]) -> list[Share]:
 
 
 def counts(runs: Iterable[Run], edges: Sequence[int]) -> list[int]:
-    """Return how many entries of the runs are in each part of the strip. Runs must be sorted.
+    """Return how many entries of the runs are in each part of the cursor map. Runs must be sorted.
 
     `edges` has the first index of each part, and then the index after the last part.
     """

@@ -1,4 +1,4 @@
-"""The strip of the cursor map, drawn on the server."""
+"""The cursor map, drawn as a strip of the acked, in-flight and ready entries of a log."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartShare:
-    """The entries of a part in flight at one consumer. An empty name stands for consumers without a colour."""
+    """The entries of a part that are in flight at one consumer. `consumer` is empty if `colour` is 0."""
 
     consumer: str
     colour: int
@@ -102,10 +102,10 @@ def cursor_map(
     acked: Sequence[Run],
     in_flight: Sequence[Flight],
 ) -> CursorMap | None:
-    """Draw the log from shortly before `mark_delete` to its end, or the whole log if everything is acked.
+    """Draw the end of the log from shortly before `mark_delete`, or the whole log if everything is acked.
 
     Returns None for an empty log. `end` is the index after the last entry. `acked` has the acked runs beyond
-    `mark_delete`. Runs and deliveries must be sorted.
+    `mark_delete`. `acked` and `in_flight` must be sorted.
     """
     if end <= begin:
         return None
@@ -113,7 +113,7 @@ def cursor_map(
     left = max(begin, mark_delete + 1 - max(round(beyond * BEFORE_SHARE), 1 if beyond else end - begin))
     span = end - left
     all_acked = [(left, mark_delete), *acked]
-    # A delivery of several entries may cover acked ones.
+    # A delivery of several entries may include acked ones.
     shares = shares_of(list(unacked(in_flight, [(0, mark_delete), *acked])))
     parts = tuple(_parts(_edges(left, span, PARTS), all_acked, shares))
     ticks = [Tick(name="mark-delete", x=round((max(mark_delete + 1, left) - left) / span * WIDTH, 2))]

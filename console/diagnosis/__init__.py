@@ -1,1 +1,1 @@
-"""Pure rules that say why a subscription does not drain."""
+"""Rules that say why a subscription does not drain."""

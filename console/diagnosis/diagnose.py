@@ -1,4 +1,4 @@
-"""All rules, and the diagnosis that they make together.
+"""All rules of the diagnosis, and the function that applies them.
 
 In `CAUSES`, a cause comes before its effects. The first cause that matches is therefore the leading cause.
 """

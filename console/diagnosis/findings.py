@@ -51,9 +51,9 @@ class Cure:
     text: str
     act: str = ""  # Name of the act's form in console.forms
     parameters: Mapping[str, str | int] = field(default_factory=dict)
-    block: str = ""  # Block of the subscription's page
+    block: str = ""  # Block of the subscription's page that the link opens
     topic: str = ""  # Full name of the topic whose page the link opens
-    letters: str = ""  # Full name of the dead-letter topic to look at
+    letters: str = ""  # Full name of the dead-letter topic that the link opens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,14 @@ from console.words.numerals import count, rate, span
 __all__ = ["outliers"]
 
 _LEAST_CONSUMERS: Final = 3  # Two consumers do not show which of them is the outlier
-_TIMES: Final = 4.0  # Factor between the median and an outlier
+_TIMES: Final = 4.0  # An outlier differs from the median by more than this factor
 _LEAST_MESSAGES: Final = 10.0
 _LEAST_AGE_S: Final = 5.0
 _LEAST_PER_S: Final = 1.0
 
 
 class Compared(Protocol):
-    """The numbers of a consumer."""
+    """The numbers of a consumer that this module reads."""
 
     @property
     def key(self) -> int: ...
@@ -40,8 +40,8 @@ class Compared(Protocol):
 def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
     """Find the values of one subscription's consumers that are far from the median.
 
-    The result maps the consumer's key and the value's column to the median as text. It is empty if the subscription is
-    neither Shared nor Key_Shared, or has fewer than three consumers.
+    The result maps the consumer's key and the value's column to the median as text. The result is empty if the
+    subscription is neither Shared nor Key_Shared, or has fewer than three consumers.
     """
     if len(consumers) < _LEAST_CONSUMERS or any(each.subscription_type not in SHARED for each in consumers):
         return {}

@@ -68,7 +68,7 @@ def show_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[ChangedRule]) -> RuleRow:
     """Change an alert rule.
 
-    Members that you leave out stay as they are. The old rule's alerts end without a notification.
+    Members that you leave out stay as they are. The rule's open alerts end without a notification.
     """
     rule = _changeable(request, rule_id)
     values = checked_rule(rule, asked)
@@ -95,7 +95,7 @@ def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Sil
     """Silence an alert rule for a while.
 
     Its alerts still fire and clear. After the silence, the rule reports alerts that fired during the silence and still
-    fire. It also reports older alerts that cleared in the last 24 hours of the silence.
+    fire. The rule also reports earlier alerts that cleared in the last 24 hours of the silence.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)

@@ -109,7 +109,7 @@ def checked_rule(rule: AlertRule | None, asked: ChangedRule) -> dict[str, Any]:
 
 
 def silence_ms(asked: Silence) -> int:
-    """Return the length of the silence in ms. Raises Problem for an unreadable length or one over a year."""
+    """Return the length of the silence in ms. Raises Problem if the length is unreadable or over a year."""
     text = f"{asked.for_ms}ms" if asked.for_ms.isdecimal() else asked.for_ms
     try:
         length_ms = read_length_ms(text)

@@ -1,4 +1,4 @@
-"""Operations that return history in steps for charts."""
+"""Operations that return history for charts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Asked(BaseModel):
 @read(router, "/history", response=History)
 @decorate_view(with_etag)
 def history(request: AuthorizedRequest, asked: Query[Asked]) -> dict[str, Any]:
-    """Show the rates, the backlog and the size of everything over time.
+    """Show the rates, the backlog and the size of all topics together over time.
 
     The backlog is the sum over all subscriptions.
     """

@@ -65,8 +65,8 @@ class Search(BaseModel):
 def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Search]) -> dict[str, Any]:
     """Find messages by position, time, key, property, JSON value and text.
 
-    A search stops after 20,000 opened entries, 64 MiB or about a second. The reason is in looked_at. To continue the
-    search, pass next_after as after.
+    A search stops after 20,000 opened entries, 64 MiB or about a second. In looked_at, stopped_by says why. To
+    continue the search, set the parameter after to the value of next_after.
     """
     try:
         given = asked.model_dump() | {"column": parse_columns(asked.column)}
@@ -154,7 +154,7 @@ def _state(subscription: str, state: MessageState) -> dict[str, Any]:
 
 
 def _text(payload: bytes, *, is_cut: bool) -> str | None:
-    """Return the payload as text, or None if the payload is not UTF-8. A last character that is cut is left out."""
+    """Return the payload as text without an incomplete last character, or None if the payload is not UTF-8."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(payload, final=not is_cut)
     except UnicodeDecodeError:

@@ -43,7 +43,7 @@ class StoryEvent(BaseModel):
 class LeftOut(BaseModel):
     """Events that were not recorded, because there were too many.
 
-    They happened to neighbouring messages, and perhaps to this message.
+    Each of them happened to this message or to a neighbouring message.
     """
 
     at_ms: int

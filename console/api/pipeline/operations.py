@@ -60,7 +60,7 @@ def run_list(request: AuthorizedRequest, asked: Query[LoggedRuns]) -> dict[str, 
 def show_run(request: AuthorizedRequest, run_id: int) -> RunRow:
     """Show a run as it is now.
 
-    Without the role reader, the answer has no log and no sample messages.
+    Without the reader role, you get no log and no sample messages.
     """
     found = queries.run(run_id) if run_id <= _MOST_RUNS else None
     if found is None or not request.auth.may_see(found.topic_name):

@@ -1,4 +1,4 @@
-"""Operations that show topics and subscriptions, but no content of messages."""
+"""Operations that show topics and subscriptions, but not the content of messages."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def subscriptions(request: AuthorizedRequest, topic: Path[TopicPath], page: Quer
 @read(router, f"{TOPIC}/subscriptions/{{name:subscription}}", response=OneSubscription)
 @decorate_view(with_etag)
 def subscription(request: AuthorizedRequest, topic: Path[TopicPath], subscription: str) -> dict[str, Any]:
-    """Show one cursor with its consumers and first pending acks."""
+    """Show one cursor with its consumers and its first pending acks."""
     head = found_subscription(topic.full_name, subscription)
     log = log_of(head.topic_id)
     backlog = log.total_messages - head.acked_messages

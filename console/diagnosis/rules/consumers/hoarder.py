@@ -14,7 +14,7 @@ __all__ = ["RULE"]
 WINDOW_S: Final = 5.0
 LEAST_MESSAGES: Final = 10
 LEAST_SHARE: Final = 0.8
-LEAST_TIMES: Final = 20  # The hoarder has this many times the messages of a waiting consumer
+LEAST_TIMES: Final = 20  # The hoarder has at least this many times the messages of a waiting consumer
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -60,7 +60,7 @@ def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
 
     The other consumers ask for `room` messages. After a disconnect, the hoarder comes back and takes the messages
     beyond `room`. On Shared, a redelivery gives the hoarder nothing while its queue is full. The hoarder's client
-    may still process its copies.
+    may still process the copies in its queue.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-# While any consumer is connected, the departure is reported only for this long.
+# While any consumer is connected, the rule reports the ended connection only for this long.
 WINDOW_S: Final = 60.0
 
 

@@ -1,4 +1,4 @@
-"""A consumer without a receiver queue was sent a batch, which it cannot take."""
+"""The broker sent a batch to a consumer that cannot take a batch, because the consumer has no receiver queue."""
 
 from __future__ import annotations
 

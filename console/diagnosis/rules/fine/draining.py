@@ -24,7 +24,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         fact(said("acked"), rate_acked, Unit.PER_SECOND),
         fact(said("published"), rate_in, Unit.PER_SECOND),
     ]
-    # The state covers a longer time than the rates.
+    # The state decides, because it covers a longer time than the rates.
     match subscription.state:
         case "draining":
             sentence = said("Consumers ack faster than producers publish, so the backlog drains.")

@@ -1,1 +1,1 @@
-"""Rules about causes that an operator or a setting makes."""
+"""Rules about causes that come from an operator or a setting."""

@@ -13,8 +13,8 @@ from console.words.said import said, said_many
 __all__ = ["RULE"]
 
 WINDOW_S: Final = 20.0
-_LEAST_ACKED: Final = 50  # Acked entries after the unacked ones
-_MOST_SHARE: Final = 0.1  # Unacked entries, as a share of the acked entries after them
+_LEAST_ACKED: Final = 50  # The rule needs this many acked entries after the unacked ones
+_MOST_SHARE: Final = 0.1  # Unacked entries divided by the acked entries after them
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -1,4 +1,4 @@
-"""Nobody reads the dead-letter topic, or the topic has no subscription."""
+"""The dead-letter topic has no subscription, or nobody reads its messages."""
 
 from __future__ import annotations
 

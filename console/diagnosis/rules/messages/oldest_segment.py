@@ -1,4 +1,4 @@
-"""The oldest unacked message is in the oldest segment, so the segment cannot be dropped."""
+"""The oldest unacked message is in the oldest segment (a table of entries), so Vela cannot drop that segment."""
 
 from __future__ import annotations
 

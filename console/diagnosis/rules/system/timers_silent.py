@@ -1,4 +1,4 @@
-"""Celery beat or its tick worker is silent."""
+"""Celery beat sends no periodic ticks, or the worker that runs them is silent."""
 
 from __future__ import annotations
 
