@@ -1,4 +1,7 @@
-"""Request acts from processes other than the broker. All calls are synchronous."""
+"""Let processes other than the broker request acts. All calls are synchronous.
+
+An act is a change that the broker plans, applies and records.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def request_apply(
 ) -> bool:
     """Request to apply a plan. Return False if the act is not planned, or needs a reason or a second person.
 
-    If `allowed_drift_messages` is not None, it replaces the drift that the plan allows.
+    If not None, `allowed_drift_messages` replaces how many more messages than planned the act may affect.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -87,7 +90,7 @@ def refuse(act_id: int, *, who: str, origin: str, error: str, error_code: str) -
 
 
 def get(act_id: int) -> Row | None:
-    """Return the act's row from the query `get`, or None."""
+    """Return the act's row from the query `get`, or None if the act does not exist."""
     with short_connection("vela act") as connection:
         return connection.execute(query("acts", "get"), (act_id,)).fetchone()
 
