@@ -33,7 +33,7 @@ class PullAsk:
 
     topic: TopicName
     queue: int  # The partition, or 0 if the topic has no partitions
-    offset: int  # Number of earlier messages since the topic began
+    offset: int  # Counted in messages since the topic began
     max_messages: int
     matches: Callable[[Mapping[str, str]], bool] | None  # None = all messages match
     may_suspend: bool

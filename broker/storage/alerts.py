@@ -78,7 +78,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """An alert that waits to fire, that fires, or that has cleared but without a notification so far."""
+    """An alert that waits to fire, fires, or has cleared without a notification yet."""
 
     rule_id: int
     topic_name: str

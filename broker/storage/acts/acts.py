@@ -1,10 +1,10 @@
 """Read and change acts in PostgreSQL.
 
-An act is a recorded change that an operator, a program, a client or the broker makes. Most acts are planned first and
-then applied. A cursor's move can be undone for a while. Meanwhile, the act's overlay collects acks of messages that the
-move passed.
+An act is a recorded change that an operator, a program, a client or the broker makes. A requested act is planned first
+and then applied. A cursor's move can be undone for a while. Meanwhile, the act's overlay collects acks of messages
+that the cursor moved past.
 
-Other processes than the broker use storage/acts/requests.py. This file has over 400 lines, because each statement has
+Processes other than the broker use storage/acts/requests.py. This file has over 400 lines, because each statement has
 its own function with many named parameters.
 """
 
@@ -85,7 +85,7 @@ class WaitingAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoSource:
-    """The stored act that an undo takes back."""
+    """The stored act that an undo reverses."""
 
     act_id: int
     kind: str
@@ -322,8 +322,8 @@ async def apply_to_cursor(
 ) -> bool:
     """Store a cursor's new state with the act's result. Safe to repeat.
 
-    Return False if the topic is fenced or the subscription was deleted. `before` and `passed` are
-    stored for an undo. `passed` has the entries that the act acked beyond the new mark-delete position.
+    Return False if the topic is fenced or the subscription was deleted. `before` and `passed` are stored
+    for an undo. `passed` has the entries that the act acked beyond the new mark-delete position.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),

@@ -1,4 +1,4 @@
-"""Acts, which are recorded changes, on several partitions. The part on each partition is a separate act."""
+"""Acts on several partitions. An act is a recorded change. The part on each partition is a separate act."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Encode ack sets, cursor snapshots and overlays for bytea columns.
 
-An overlay has the acks that arrive after an operator's act, for messages that the act passed.
+An overlay has the acks that arrive after an operator's act, for messages that the act moved the cursor past.
 
-Ack sets begin with a version byte. For each partly acked entry follow its id (u64), the size of its bitset in bytes
+Ack sets begin with a version byte. Each partly acked entry adds its id (u64), the size of its bitset in bytes
 (u16) and the bitset. Numbers are little-endian. A bit is 1 while its message is unacked. The version byte alone means
 no ack sets, because the query `flush` takes an empty value as unchanged.
 """

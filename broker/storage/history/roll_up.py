@@ -52,7 +52,7 @@ def roll_up(now_ms: int, *, budget_s: float) -> int:
     """
     ends_s = time.monotonic() + budget_s
     done = 0
-    with task_connection("vela roll-up") as connection:  # Its limits stay set, so no other task may use it
+    with task_connection("vela roll-up") as connection:  # Keeps its limits, so no other task may use it
         connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
         try:

@@ -1,6 +1,6 @@
 """Compacted topics in PostgreSQL. Each call is one statement.
 
-A run stores the entries that it keeps under its run number, which is their generation. A function with `owner_epoch`
+Each run has a number, which is also the generation of the entries that the run stores. A function with `owner_epoch`
 returns None if the topic is fenced.
 """
 

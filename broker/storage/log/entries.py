@@ -92,11 +92,11 @@ async def append(
     copying: Callable[[], None] | None = None,
     turn: asyncio.Future[bool] | None = None,
 ) -> set[int]:
-    """Store the rows of each topic whose owner epoch is still that in `epochs`. Return the ids of these topics.
+    """Store the rows of each topic whose owner epoch is still the one in `epochs`. Return the ids of these topics.
 
-    Only COPY uses `copying` and `turn`. It calls `copying` after the server has locked the owners' rows. With a `turn`,
-    it commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s, nothing is stored
-    and this function raises psycopg.errors.QueryCanceled.
+    `copying` and `turn` are only for COPY. `copying` is called after the server has locked the owners' rows. With a
+    `turn`, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s,
+    nothing is stored and this function raises psycopg.errors.QueryCanceled.
 
     Raises ValueError if there is a `turn` and the rows cannot be copied. Raises psycopg.Error if PostgreSQL refuses a
     row or the connection is lost. After a lost connection or a cancellation, the rows may have been stored.
