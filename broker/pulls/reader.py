@@ -64,7 +64,7 @@ class PullReader:
     def __init__(self, *, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
         self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # Keys are topic id and offset
-        # Several pulls may read messages of the same batch, so decoded batches are cached.
+        # Caches decoded batches, because several pulls may read the same batch.
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:

@@ -50,7 +50,7 @@ async def of_namespace(connection: Connection, namespace: str) -> Grants:
 async def set_permissions(
     connection: Connection, subject: Subject, roles: Collection[str], permissions: Collection[Permission]
 ) -> None:
-    """Replace the permissions of these roles on a subject, such as a topic. Safe to repeat."""
+    """Replace the permissions of these roles on a subject. Safe to repeat."""
     await connection.execute(
         query("access", "set_permissions"),
         {

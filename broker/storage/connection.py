@@ -61,9 +61,8 @@ async def connect(conninfo: str, *, name: str, options: str = "") -> Connection:
 def is_outcome_unknown(error: psycopg.Error, *, is_closed: bool) -> bool:
     """Return whether a failed statement may have committed.
 
-    `is_closed` tells whether the connection is closed now. If the server reports an error and keeps running, the
-    statement has not committed. If psycopg cannot convert the values, it does not send the statement. SQLSTATE class 08
-    means a lost connection, and 57P means that the server is stopping.
+    If the server reports an error and keeps running, the statement has not committed. If psycopg cannot convert the
+    values, it does not send the statement. SQLSTATE class 08 means a lost connection, and 57P a stopping server.
     """
     if is_closed:
         return True

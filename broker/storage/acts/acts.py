@@ -1,11 +1,9 @@
 """Read and change acts in PostgreSQL.
 
-An act is a recorded change that an operator, a program, a client or the broker makes. A requested act is planned first
-and then applied. A cursor's move can be undone for a while. Meanwhile, the act's overlay collects acks of messages
-that the cursor moved past.
+An act is a recorded change by an operator, a program, a client or the broker. While the move of a cursor can be undone,
+the act's overlay collects acks of messages that the cursor moved past.
 
-Processes other than the broker use storage/acts/requests.py. This file has over 400 lines, because each statement has
-its own function with many named parameters.
+This file has over 400 lines, because each statement has a separate function with many named parameters.
 """
 
 from __future__ import annotations
@@ -93,7 +91,7 @@ class UndoSource:
     subscription_id: int | None
     before: CursorState | None
     result: Mapping[str, Any]
-    is_open: bool  # Whether the undo window is open
+    is_open: bool
     acked_since: AckOverlay  # The topic's owner may have more acks in memory
 
 

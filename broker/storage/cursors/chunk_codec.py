@@ -1,6 +1,6 @@
 """Encode ack sets, cursor snapshots and overlays for bytea columns.
 
-An overlay has the acks that arrive after an operator's act, for messages that the act moved the cursor past.
+An overlay has the acks that arrive after an act moved the cursor past their messages.
 
 Ack sets begin with a version byte. Each partly acked entry adds its id (u64), the size of its bitset in bytes
 (u16) and the bitset. Numbers are little-endian. A bit is 1 while its message is unacked. The version byte alone means
@@ -61,7 +61,7 @@ def decode_ack_sets(data: bytes) -> dict[int, int]:
 
 
 def encode_snapshot(state: CursorState) -> bytes:
-    """Encode the state that a cursor had before an act, to be able to undo the act."""
+    """Encode the cursor's state before an act, for undoing the act."""
     return json.dumps(
         {
             "mark_delete": list(state.mark_delete),

@@ -16,7 +16,7 @@ class ParkedRow(NamedTuple):
 
     topic_id: int
     pulls: int
-    oldest: str  # JSON list of the pulls that have waited longest
+    oldest: str  # JSON list of the oldest pulls
     updated_ms: int
 
 

@@ -42,8 +42,8 @@ async def written_until_ms(connection: Connection) -> int:
 async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow]) -> None:
     """Store the bucket that begins at `at_ms`, unless this bucket or a later one is stored.
 
-    If the bucket's minute is already rolled up into a longer bucket, the points move to the next minute that is not.
-    Raises psycopg.errors.LockNotAvailable if a roll-up keeps its lock for more than 200 ms.
+    If the bucket's minute is already rolled up, the points move to the next minute that is not rolled up. Raises
+    psycopg.errors.LockNotAvailable if a roll-up keeps its lock for more than 200 ms.
     """
     async with connection.transaction():
         await connection.execute(query("history", "bound_bucket"))

@@ -1,7 +1,7 @@
 """Compacted topics in PostgreSQL. Each call is one statement.
 
-Each run has a number, which is also the generation of the entries that the run stores. A function with `owner_epoch`
-returns None if the topic is fenced.
+Each run has a number, `attempt`, which is also the `generation` of its entries. A function with `owner_epoch` returns
+None if the topic is fenced.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class StoredCompaction:
     """The stored state of a topic's compaction."""
 
     horizon: Horizon
-    generation: int  # Number of the run whose entries readers get, or 0
-    attempt: int  # Number of the latest run
+    generation: int  # Run whose entries readers get, or 0
+    attempt: int  # Latest run
     kept: Kept
     failures: int = 0  # Consecutive failures
     retry_ms: int = 0  # The policy starts no run before this Unix time
@@ -203,7 +203,7 @@ async def empty(
 ) -> bool | None:
     """Hide all entries up to a new horizon from readers. Safe to repeat.
 
-    `attempt` must be a new run number, so that a run that is under way cannot publish.
+    `attempt` must be a new run number, so that a run under way cannot publish.
     """
     cursor = await connection.execute(
         query("compaction", "empty"),

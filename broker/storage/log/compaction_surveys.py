@@ -19,7 +19,7 @@ class Survey:
 
     survey_id: int
     topic_name: str | None  # None = the topic was deleted
-    generation: int  # Number of the compaction that the survey continues, or 0
+    generation: int  # Compaction that the survey continues, or 0
     begin: Position  # Exclusive
     horizon: Position  # Inclusive
 

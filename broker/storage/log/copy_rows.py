@@ -18,7 +18,7 @@ Bytes = bytes | memoryview
 
 _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END: Final = b"\xff\xff"
-# A row has the number of columns, then the size in bytes and the value of each. NULL has the size -1.
+# A row has the number of columns, then each column's size in bytes and value. NULL has the size -1.
 _ENTRY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 3 + "ih" + "i")
 _ENTRY_WITHOUT_KEY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 2 + "i" + "ih" + "i")
 _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
@@ -28,8 +28,8 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 class CopyRows:
     """The rows of one topic. Each row is two list items, numbers and data.
 
-    `pages` and `parts` are rows of the table `rest`, which has the bytes that do not fit into the entry's own row. Each
-    row of `pages` fills a page.
+    `pages` and `parts` are rows of the table `rest`, for bytes that do not fit into an entry's row. Only a row of
+    `pages` fills a page.
     """
 
     entries: list[Bytes] = field(default_factory=list)

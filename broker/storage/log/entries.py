@@ -95,8 +95,8 @@ async def append(
     """Store the rows of each topic whose owner epoch is still the one in `epochs`. Return the ids of these topics.
 
     `copying` and `turn` are only for COPY. `copying` is called after the server has locked the owners' rows. With a
-    `turn`, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s,
-    nothing is stored and this function raises psycopg.errors.QueryCanceled.
+    `turn`, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s, this
+    function stores nothing and raises psycopg.errors.QueryCanceled.
 
     Raises ValueError if there is a `turn` and the rows cannot be copied. Raises psycopg.Error if PostgreSQL refuses a
     row or the connection is lost. After a lost connection or a cancellation, the rows may have been stored.
@@ -290,7 +290,7 @@ async def append_ms_at(
 async def messages_through(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """Return the number of the topic's messages up to and including an entry, or None if the entry is not stored."""
+    """Return the number of the topic's messages through an entry, or None if the entry is not stored."""
     cursor = await connection.execute(for_segment("messages_through", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

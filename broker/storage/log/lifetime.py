@@ -55,7 +55,7 @@ class OldestPin:
     topic_name: str
     subscription: str
     segment_id: int
-    opened_ms: int  # When the segment was opened
+    opened_ms: int
 
 
 async def seal_ledger(
@@ -121,7 +121,7 @@ async def segment_count(connection: Connection) -> int:
 
 
 async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
-    """Return the id and the size in bytes of the open long-lived segment, which gets copied ledgers, or None."""
+    """Return the id and size in bytes of the open segment for copied ledgers, or None."""
     cursor = await connection.execute(query("lifetime", "open_long_lived"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
