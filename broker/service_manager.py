@@ -16,7 +16,7 @@ STOPPING: Final = "STOPPING=1"
 def tell(state: str) -> None:
     """Send the state to the service manager's socket, if there is one.
 
-    A failed send is ignored, because the service manager has its own timeout.
+    Ignores a failure to send, because the service manager has its own timeout.
     """
     address = os.environ.get(SOCKET_VARIABLE, "")
     if not address:

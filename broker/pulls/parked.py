@@ -1,6 +1,6 @@
-"""Answer long-poll pulls at once, or park them until a message arrives or their time is over.
+"""Answer long-poll pulls at once, or park them until a message arrives or they time out.
 
-A parked pull costs a table entry and a future, but no task.
+A queue is a partition, or a topic without partitions.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["ParkedPulls", "topic_of"]
 
 logger = logging.getLogger(__name__)
 
-# Pulls of one queue with equal offset, number of messages and filter get the same answer.
+# Pulls of one queue get the same answer if their offset, number of messages and filter are equal.
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
 class ParkedPulls:
-    """The table of parked pulls of this process. Use it only from the event loop."""
+    """The parked pulls of this process. Call the methods only from the event loop."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ParkedPulls:
         max_message_bytes: int,
         longest_ms: int | None,
     ) -> None:
-        """Create the table. If set, `longest_ms` replaces the parking time that clients ask for."""
+        """If set, `longest_ms` replaces the parking time that clients ask for."""
         self._topic_in_memory = topic_in_memory
         self._clock = clock
         self._deadlines = deadlines
@@ -68,7 +68,7 @@ class ParkedPulls:
         return {key: list(queues.get(key, ())) for key in taken}
 
     def changed_again(self, keys: Iterable[QueueKey]) -> None:
-        """Mark queues as changed again after their report was not written."""
+        """Mark queues as changed again, because storing their rows for the console failed."""
         self._changed.update(keys)
 
     def waits_for(self, name: TopicName) -> bool:
@@ -81,7 +81,7 @@ class ParkedPulls:
         return self._counted(await self._reader.read(topic, ask)) if found is None else found
 
     def pull_now(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do what `pull` does without a query, or return None if the messages are not in memory."""
+        """Do what `pull` does, but without a query. Return None if a query is needed."""
         low, end = bounds(topic)
         if not low <= ask.offset <= end:
             moved_to = low if ask.offset < low else end
@@ -110,7 +110,7 @@ class ParkedPulls:
         return parked
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
-        """Answer parked pulls that match these durable entries, or whose time is over."""
+        """Answer parked pulls that want a message of these stored entries, or that timed out."""
         end = topic.log.ledgers.total_messages
         undecoded = self._properties_of(entries)
         decoded: list[tuple[int, Mapping[str, str]]] = []
@@ -137,7 +137,7 @@ class ParkedPulls:
             self._execute(topic, parked, entries, shared)
 
     def run_due(self, now_ms: int) -> int:
-        """Answer pulls whose time is over or whose queue has newer messages. Return how many."""
+        """Answer pulls that timed out or whose queue has newer messages. Return the number of answers."""
         ready = self._table.check(now_ms, self._end_of, _log_error)
         self._changed.update(parked.key for parked in ready)
         for parked in ready:
@@ -149,7 +149,7 @@ class ParkedPulls:
         return len(ready)
 
     def next_due_ms(self) -> int | None:
-        """Return the time of the next check in Unix milliseconds, or None."""
+        """Return when to call `run_due` in Unix milliseconds, or None if no pull is parked."""
         return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
@@ -165,7 +165,7 @@ class ParkedPulls:
         self._changed.add(parked.key)
 
     def topic_gone(self, topic: Topic) -> None:
-        """Answer the parked pulls of a topic that leaves memory."""
+        """Answer the parked pulls of a topic that has been closed."""
         self._changed.add(_key(topic.name))
         for parked in self._table.take(_key(topic.name)):
             self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
@@ -183,7 +183,7 @@ class ParkedPulls:
         entries: Sequence[StoredEntry],
         shared: dict[_Question, PullAnswer],
     ) -> None:
-        """Answer a parked pull, whatever fails. `shared` holds the answers to equal questions."""
+        """Answer a parked pull, even after an error. Pulls with equal questions share an answer in `shared`."""
         try:
             low, end = bounds(topic)
             if not low <= parked.offset <= end:
@@ -249,5 +249,5 @@ def _key(name: TopicName) -> QueueKey:
 
 
 def topic_of(key: QueueKey) -> str:
-    """Return the full name of a queue's topic or partition."""
+    """Return the full topic name of a queue."""
     return key.topic if key.queue < 0 else f"{key.topic}-partition-{key.queue}"

@@ -36,7 +36,7 @@ class Pulls:
         return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do what `pull` does without a query, or return None if a query is needed."""
+        """Do what `pull` does, but without a query. Return None if a query is needed."""
         topic = self._queue_in_memory(ask.topic, ask.queue)
         return None if topic is None else self._parked.pull_now(topic, ask)
 

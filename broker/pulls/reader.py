@@ -64,14 +64,13 @@ class PullReader:
     def __init__(self, *, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
         self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # Keys are topic id and offset
-        # Decode a batch once, even if several pulls read its messages.
+        # Caches decoded batches, because several pulls may read the same batch.
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
         """Answer a pull.
 
-        `ask.offset` must be at least the first number of `bounds` and below the second. Raises BrokerError,
-        psycopg.Error.
+        `ask.offset` must be in `range(*bounds(topic))`. Raises BrokerError and psycopg.Error.
         """
         position = await self._place(topic, ask.offset)
         entries = _cached(topic, position, ask.max_messages) or await topic.reader.read_ahead(position)
@@ -86,7 +85,7 @@ class PullReader:
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
         """Return the position of the entry with the message at `offset`, and the number of messages before the entry.
 
-        Raises BrokerError, psycopg.Error.
+        Raises BrokerError and psycopg.Error.
         """
         position = await self._place(topic, offset)
         index = topic.log.index
@@ -137,7 +136,7 @@ class PullReader:
         )
 
     def messages(self, entry: StoredEntry) -> list[Message] | None:
-        """Return the messages of an entry, None if they are unreadable, [] for a marker."""
+        """Return an entry's messages, or None if they are unreadable. A marker has no messages."""
         position = Position(entry.ledger_id, entry.entry_id)
         if position in self._decoded:
             return self._decoded[position]
@@ -180,9 +179,9 @@ class PullReader:
         return Position(ledger.ledger_id, await self._search(topic, ledger, offset))
 
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
-        """Alternate interpolation and bisection.
+        """Find the entry with the message at `offset` by interpolation and bisection in turn.
 
-        Interpolation is fast for single messages. Bisection limits the probes for batches of mixed sizes.
+        Interpolation is fast if entries have one message each. Bisection limits the probes for batches of mixed sizes.
         """
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages

@@ -33,7 +33,7 @@ class PullAsk:
 
     topic: TopicName
     queue: int  # The partition, or 0 if the topic has no partitions
-    offset: int  # Messages since the topic began
+    offset: int  # Counted in messages since the topic began
     max_messages: int
     matches: Callable[[Mapping[str, str]], bool] | None  # None = all messages match
     may_suspend: bool
@@ -54,7 +54,7 @@ class PullAnswer:
 
     status: PullStatus
     next_begin_offset: int
-    min_offset: int  # Also 0 if the queue could not be read, or the broker stops
+    min_offset: int  # Also 0 if the queue could not be read or the broker is stopping
     max_offset: int  # Offset of the next message to be stored
     partition: int  # -1 if the topic has no partitions
     messages: Sequence[PulledMessage] = ()
@@ -63,7 +63,7 @@ class PullAnswer:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ParkedPull(ParkedRequest):
-    """A pull that waits for its answer. `answer` stays unset if the pull is forgotten."""
+    """A pull that waits for its answer. `answer` stays unset if the client leaves first."""
 
     ask: PullAsk
     answer: asyncio.Future[PullAnswer]

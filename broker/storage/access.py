@@ -34,7 +34,7 @@ class StoredAccess:
 
 
 async def load(connection: Connection) -> StoredAccess:
-    """Read all permissions and revoked tokens."""
+    """Read all permissions, and the revoked tokens that have not expired."""
     permissions = await (await connection.execute(query("access", "permissions"))).fetchall()
     revoked = await (await connection.execute(query("access", "revoked"))).fetchall()
     return StoredAccess(grants=_grants(permissions), revoked_tokens=frozenset(row[0] for row in revoked))
@@ -81,7 +81,7 @@ async def set_tenant_admins(connection: Connection, tenant: str, roles: Collecti
 
 
 def subject_columns(subject: Subject) -> dict[str, object]:
-    """Return the columns of `vela_permission` that name a subject."""
+    """Return a subject as columns of `vela_permission`."""
     return {
         "tenant": subject.tenant,
         "namespace": subject.namespace.partition("/")[2],

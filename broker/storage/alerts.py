@@ -78,7 +78,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """An alert that waits, fires, or has cleared but not been reported as cleared."""
+    """An alert that waits to fire, fires, or has cleared without a notification yet."""
 
     rule_id: int
     topic_name: str
@@ -178,7 +178,7 @@ class AlertRound:
         self._connection.execute(query("alerts", "notify"), {"rows": json.dumps(rows)})
 
     def evaluated(self, ids: list[int], *, notified: list[int], now_ms: int) -> None:
-        """Record which rules were evaluated, and which stored notifications."""
+        """Record which rules were evaluated, and for which of them notifications were stored."""
         self._connection.execute(
             query("alerts", "evaluated"), {"ids": ids, "notified": notified, "now_ms": now_ms}
         )
@@ -190,7 +190,7 @@ def _connect() -> AbstractContextManager[ShortConnection]:
 
 @contextmanager
 def alert_round() -> Iterator[AlertRound | None]:
-    """Run a round in one transaction. Yields None if another process runs a round."""
+    """Run a round in one transaction, or yield None if another process is running a round."""
     with _connect() as connection, connection.transaction():
         row = connection.execute(query("alerts", "lock")).fetchone()
         yield AlertRound(connection) if row and row[0] else None
@@ -215,7 +215,7 @@ def sent(notification_id: int) -> None:
 
 
 def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
-    """Record a failed attempt. If `retry_s` is None, no attempt follows."""
+    """Record a failed attempt. If `retry_s` is None, there is no further attempt."""
     with _connect() as connection:
         parameters = {"id": notification_id, "error": error.replace("\0", "\ufffd")[:500], "retry_s": retry_s}
         connection.execute(query("alerts", "failed"), parameters)

@@ -1,4 +1,4 @@
-"""Tell an unavailable database from a refused statement.
+"""Distinguish an unavailable database from a refused statement.
 
 psycopg raises OperationalError for a lost connection, but also for an index row that is too long.
 """
@@ -18,13 +18,13 @@ _SQLSTATES: Final = (
     "53",  # No disk, memory or connection left
     "55006",  # Object in use
     "55P03",  # Lock in use
-    "57P",  # The server starts, stops or ended the session
-    "58",  # Input or output error of the server
+    "57P",  # The server is starting or stopping, or has ended the session
+    "58",  # I/O error on the server
 )
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether the database is unavailable now, and the same statement may succeed later."""
+    """Return whether the database is unavailable, so that the same statement may succeed later."""
     if isinstance(error, psycopg.InterfaceError):
         return True
     if not isinstance(error, psycopg.OperationalError):

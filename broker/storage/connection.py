@@ -15,10 +15,10 @@ __all__ = ["Connection", "connect", "is_outcome_unknown", "keep_alive"]
 Connection = AsyncConnection[TupleRow]
 T = TypeVar("T")
 
-# By default, psycopg wakes every 0.1 s to check for Ctrl-C. An answer ends a wait at once.
+# By default, psycopg wakes every 0.1 s to check for Ctrl-C. A longer interval does not delay answers.
 _WAKE_S: Final = 5.0
 
-_KEEPALIVE = {  # A lost host is noticed within 15 s
+_KEEPALIVE = {  # The client notices a lost host within 15 s
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 3,
@@ -26,7 +26,7 @@ _KEEPALIVE = {  # A lost host is noticed within 15 s
     "tcp_user_timeout": 15_000,
     "connect_timeout": 5,
 }
-# By default, the server notices a lost client after two hours. The client keeps its locks for that time.
+# By default, the server notices a lost client only after two hours, and keeps the client's locks until then.
 _SERVER_KEEPALIVE = (
     "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=3 -c tcp_keepalives_count=3 "
     "-c tcp_user_timeout=15000"
@@ -61,9 +61,8 @@ async def connect(conninfo: str, *, name: str, options: str = "") -> Connection:
 def is_outcome_unknown(error: psycopg.Error, *, is_closed: bool) -> bool:
     """Return whether a failed statement may have committed.
 
-    `is_closed` tells whether the connection is closed now. A statement has not committed if the server reports an error
-    and keeps running. A statement whose values cannot be bound never leaves this process. The server may report a lost
-    connection as class 08, and its own shutdown as class 57P.
+    If the server reports an error and keeps running, the statement has not committed. If psycopg cannot convert the
+    values, it does not send the statement. SQLSTATE class 08 means a lost connection, and 57P a stopping server.
     """
     if is_closed:
         return True

@@ -14,8 +14,8 @@ __all__ = ["conninfo"]
 def conninfo() -> str:
     """Return the connection string of the default database.
 
-    Options that libpq does not know are for Django or psycopg. They are left out, unless their values are strings.
-    VELA_DATABASE_NAME replaces the database's name.
+    VELA_DATABASE_NAME replaces the database's name. Options that libpq does not know are left out if their values are
+    not strings, because such options are for Django or psycopg.
     """
     database = settings.DATABASES["default"]
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}

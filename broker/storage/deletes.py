@@ -1,4 +1,4 @@
-"""Delete a row to which other sessions may add references."""
+"""Delete a row while other sessions may add references to it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ async def delete_with_references(
 ) -> tuple[Any, ...] | None:
     """Run a delete and return the first row of its answer.
 
-    The statement must also handle the rows that refer to the deleted row. If another session inserts such a row
-    meanwhile, the statement is repeated. Raises psycopg.errors.ForeignKeyViolation after five attempts.
+    The statement must also delete or change the rows that refer to the deleted row. If another session adds a reference
+    meanwhile, this function repeats the statement. Raises psycopg.errors.ForeignKeyViolation after five attempts.
     """
     for _ in range(_ATTEMPTS - 1):
         try:

@@ -1,6 +1,9 @@
-"""Read and change acts in PostgreSQL. An act is a change that an operator, a program or a command makes.
+"""Read and change acts in PostgreSQL.
 
-The broker uses this module. Other processes use storage/acts/requests.py.
+An act is a recorded change by an operator, a program, a client or the broker. While the move of a cursor can be undone,
+the act's overlay collects acks of messages that the cursor moved past.
+
+This file has over 400 lines, because each statement has a separate function with many named parameters.
 """
 
 from __future__ import annotations
@@ -59,11 +62,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAct:
-    """A request without an answer, or an act with unfinished long work."""
+    """An act whose request waits for an answer, or whose long work is unfinished."""
 
     act_id: int
     kind: str
-    is_apply: bool  # False = the request is for a plan
+    is_apply: bool  # False = the request asks for a plan
     topic_id: int | None
     subscription_id: int | None
     topic_name: str
@@ -80,7 +83,7 @@ class WaitingAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoSource:
-    """The stored act that an undo takes back."""
+    """The stored act that an undo reverses."""
 
     act_id: int
     kind: str
@@ -88,7 +91,7 @@ class UndoSource:
     subscription_id: int | None
     before: CursorState | None
     result: Mapping[str, Any]
-    is_open: bool  # Whether the undo window is open
+    is_open: bool
     acked_since: AckOverlay  # The topic's owner may have more acks in memory
 
 
@@ -105,7 +108,7 @@ class OpenUndo:
 PEOPLE: Final = ("console", "api")
 """The origin of a logged-in user's request begins with one of these words."""
 SECOND_PERSON_S: Final = 24 * 3600
-"""Seconds that a plan waits for a second person, unless VELA_PLAN_EXPIRY_S is longer."""
+"""Seconds that a plan waits for a second person to apply it, unless VELA_PLAN_EXPIRY_S is longer."""
 
 PLAN_REQUESTS: Final = {
     "subscription": "request_plan",
@@ -176,13 +179,13 @@ async def request_apply(
 
 
 async def needs_second_person(connection: Connection, act_id: int) -> bool:
-    """Return whether a planned act needs a second person."""
+    """Return whether a second person must apply this planned act."""
     row = await (await connection.execute(query("acts", "get"), (act_id,))).fetchone()
     return row is not None and bool(row[-1])
 
 
 async def outcome(connection: Connection, act_id: int) -> tuple[str, str]:
-    """Return the state and the error of an act. The state is "deleted" if the act is gone."""
+    """Return the state and the error of an act. The state is "deleted" if the act does not exist."""
     row = await (await connection.execute(query("acts", "outcome"), (act_id,))).fetchone()
     return ("deleted", "") if row is None else (row[0], row[1])
 
@@ -198,7 +201,7 @@ async def refuse(
 
 
 async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
-    """Return waiting requests, oldest first."""
+    """Return at most `most` waiting requests, oldest first."""
     return await _requests(connection, "waiting", most)
 
 
@@ -317,8 +320,8 @@ async def apply_to_cursor(
 ) -> bool:
     """Store a cursor's new state with the act's result. Safe to repeat.
 
-    Return False if the topic is fenced or the subscription was deleted. An undo needs `before` and `passed`. `passed`
-    has the entries that the act acked beyond the new mark-delete position.
+    Return False if the topic is fenced or the subscription was deleted. `before` and `passed` are stored
+    for an undo. `passed` has the entries that the act acked beyond the new mark-delete position.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),
@@ -488,7 +491,7 @@ async def store_overlays(
 
 
 def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
-    """Return the batch in which an act ended as JSON. `remaining` is a bitset in hexadecimal."""
+    """Encode the batch inside which a move ended. `remaining` is the bitset of unacked messages in hexadecimal."""
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 

@@ -1,4 +1,4 @@
-"""Bookmarks in PostgreSQL. Only the topic's owner writes bookmarks."""
+"""Bookmarks, which are named positions in topics. Only the broker that owns the topic writes them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ async def create(
     keep_ms: int,
     who: str,
 ) -> bool | None:
-    """Store a bookmark, unless its name exists. Return None if the topic is fenced. Safe to repeat.
+    """Store a bookmark, unless its name is taken. Return None if the topic is fenced. Safe to repeat.
 
-    The bookmark pins later messages for `keep_ms`. 0 pins them until the bookmark is deleted.
+    For `keep_ms`, messages after the bookmark are not trimmed. 0 means until the bookmark is deleted.
     """
     cursor = await connection.execute(
         query("bookmarks", "create"),

@@ -1,4 +1,4 @@
-"""Acts on several partitions. The part on each partition is a separate act."""
+"""Acts on several partitions. An act is a recorded change. The part on each partition is a separate act."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordedPart:
 async def record_parts(
     connection: Connection, *, act_id: int, parts: Sequence[RecordedPart]
 ) -> dict[str, int]:
-    """Insert the parts of an act. Return the parts' ids by topic. Safe to repeat."""
+    """Insert the parts of an act and return their ids by topic. Safe to repeat."""
     cursor = await connection.execute(
         query("acts", "record_parts"),
         {
@@ -49,7 +49,7 @@ async def finish_whole(
     error: str = "",
     error_code: str = "",
 ) -> None:
-    """Finish an act on several partitions. An act with an `error` has failed. Safe to repeat."""
+    """Finish an act on several partitions. If `error` is not empty, the act has failed. Safe to repeat."""
     await connection.execute(
         query("acts", "finish_whole"),
         {

@@ -1,4 +1,7 @@
-"""Request acts from processes other than the broker. All calls are synchronous."""
+"""Let processes other than the broker request acts. All calls are synchronous.
+
+An act is a change that the broker plans, applies and records.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def request_plan(
 ) -> int | None:
     """Request a plan and return the act's id, or None if its topic, subscription or namespace does not exist.
 
-    `topic` is a full topic name or `tenant/namespace`. `message` is the entry to publish.
+    `topic` is a full topic name, `tenant/namespace` or `tenant/*`. `message` is the entry to publish.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -59,7 +62,7 @@ def request_apply(
 ) -> bool:
     """Request to apply a plan. Return False if the act is not planned, or needs a reason or a second person.
 
-    If `allowed_drift_messages` is not None, it replaces the drift that the plan allows.
+    Unless it is None, `allowed_drift_messages` is how many more messages than planned the act may affect.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(

@@ -1,8 +1,10 @@
 """Encode ack sets, cursor snapshots and overlays for bytea columns.
 
-Ack sets begin with a version byte. Each partly acked entry follows with its id (u64), the length of its bitset in bytes
-(u16) and the bitset. Numbers are little-endian. A bit is 1 while its message is unacked. The version byte alone removes
-a row's ack sets, because the query `flush` takes an empty value as unchanged.
+An overlay has the acks that arrive after an act moved the cursor past their messages.
+
+Ack sets begin with a version byte. Each partly acked entry adds its id (u64), the size of its bitset in bytes
+(u16) and the bitset. Numbers are little-endian. A bit is 1 while its message is unacked. The version byte alone means
+no ack sets, because the query `flush` takes an empty value as unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _HEAD = struct.Struct("<QH")
 
 
 def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
-    """Encode the bitsets of unacked messages by entry id."""
+    """Encode bitsets of unacked messages. The keys are entry ids."""
     parts = [_VERSION]
     for entry_id, bits in ack_sets.items():
         size = (bits.bit_length() + 7) // 8
@@ -59,7 +61,7 @@ def decode_ack_sets(data: bytes) -> dict[int, int]:
 
 
 def encode_snapshot(state: CursorState) -> bytes:
-    """Encode the cursor before an act, for the act's undo."""
+    """Encode the cursor's state before an act, for undoing the act."""
     return json.dumps(
         {
             "mark_delete": list(state.mark_delete),
@@ -71,7 +73,7 @@ def encode_snapshot(state: CursorState) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> CursorState:
-    """Decode the result of `encode_snapshot`."""
+    """Decode bytes from `encode_snapshot`."""
     raw = json.loads(data)
     acked_messages, acked_entries, acked_bytes = raw["acked"]
     return CursorState(
@@ -96,7 +98,7 @@ def encode_overlay(overlay: AckOverlay) -> bytes:
 
 
 def decode_overlay(data: bytes, *, mark_delete: Position) -> AckOverlay:
-    """Decode the result of `encode_overlay`. The act's result contains `mark_delete`."""
+    """Decode bytes from `encode_overlay`. The act's stored result has `mark_delete`."""
     raw = json.loads(data)
     return AckOverlay(
         mark_delete=mark_delete,

@@ -1,7 +1,7 @@
 """Subscriptions, their cursors and pending acks in PostgreSQL.
 
 The topic's owner epoch guards every write to a subscription or cursor. Pending acks need no guard, because no broker
-reads pending acks.
+reads them.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ async def create_subscription(
     properties: Mapping[str, str],
     state: CursorState,
 ) -> int | None:
-    """Store a subscription and return its id. Return 0 if the name is taken, None if the topic is fenced."""
+    """Store a subscription and return its id. Return 0 if the name is taken, or None if the topic is fenced."""
     cursor = await connection.execute(
         query("cursors", "create"),
         {
@@ -182,7 +182,7 @@ async def delete_subscription(
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
 ) -> set[int]:
-    """Store cursors, except those of fenced topics. Return the ids of the topics not fenced. Safe to repeat.
+    """Store cursors, except those of fenced topics. Return the ids of topics that are not fenced. Safe to repeat.
 
     `epochs` maps topic ids to owner epochs.
     """
@@ -223,10 +223,10 @@ async def flush(
 
 
 def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes | None, bytes | None]]:
-    """Yield the key, bitmap and ack sets of each changed chunk. None keeps the stored column.
+    """Yield the key, bitmap and ack sets of each changed chunk. A chunk has the acks of 32,768 consecutive entries.
 
-    The statement takes an empty value as unchanged, so an empty bitmap becomes a zero byte. A chunk that was removed
-    and added again needs both columns, because its stored row is out of date.
+    None keeps the stored column. The statement takes an empty value as unchanged too, so an empty bitmap becomes a zero
+    byte. A chunk that was removed and added again needs both columns, because its stored row is out of date.
     """
     again = set(change.dropped)
     for key in change.bitmaps.keys() | change.ack_sets.keys():
@@ -251,5 +251,5 @@ async def replace_pending(
 
 
 async def forget_pending(connection: Connection) -> None:
-    """Delete all pending acks. A broker that starts delivers their entries again."""
+    """Delete all pending acks. A starting broker delivers the entries again."""
     await connection.execute(query("cursors", "forget_pending"))

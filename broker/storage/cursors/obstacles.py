@@ -1,4 +1,4 @@
-"""Store obstacles to deliveries, and the consumers that left last, for the console."""
+"""Store what holds up each subscription's deliveries and which consumer left last, for the console."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]
 
 
 async def broker_ended(connection: Connection) -> None:
-    """Turn the last consumer session of each subscription into a departure, and delete all obstacles.
+    """Turn the latest consumer session of each subscription into a departure, and delete all obstacles.
 
-    Call this before `sessions.forget_all`, which deletes the sessions.
+    Call this when a broker starts, before `sessions.forget_all`, which deletes the sessions.
     """
     await connection.execute(query("obstacles", "broker_ended"))
 

@@ -16,7 +16,7 @@ class ParkedRow(NamedTuple):
 
     topic_id: int
     pulls: int
-    oldest: str  # JSON
+    oldest: str  # JSON list of the oldest pulls
     updated_ms: int
 
 
@@ -35,5 +35,5 @@ async def delete(connection: Connection, topic_ids: Sequence[int]) -> None:
 
 
 async def forget_all(connection: Connection) -> None:
-    """Delete all rows, which an earlier broker left behind."""
+    """Delete all rows, because they are from an earlier broker."""
     await connection.execute(query("parked", "forget_all"))

@@ -170,10 +170,10 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
-    """Mark subscriptions and topics that were last reported before `before_ms` as stuck or idle.
+    """Mark subscriptions that were last reported before `before_ms` as stuck or idle, and update their topics.
 
-    A subscription with a backlog besides delayed messages becomes stuck. At most `limit` subscriptions and `limit`
-    topics change. All are done if the returned number is below `limit`.
+    A subscription is stuck if not all messages of its backlog are delayed. Changes at most `limit` subscriptions and
+    `limit` topics. Call this again until the returned number is below `limit`.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {

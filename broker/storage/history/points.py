@@ -1,4 +1,4 @@
-"""Store the 10-second history points."""
+"""Store the points of the console's charts. A bucket has the points of 10 seconds."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class PointRow(NamedTuple):
     backlog: int | None
     backlog_most: int | None
     stored_bytes: int | None
-    ack_latencies: list[int] | None  # Counts of vela.wire.latency_counts; None for a topic
+    ack_latencies: list[int] | None  # Counts from vela.wire.latency_counts, or None for a topic
 
 
 async def written_until_ms(connection: Connection) -> int:
-    """Return the end of the newest stored bucket, or 0. Create missing progress rows."""
+    """Return the end of the newest stored bucket, or 0. Also create missing rows of vela_stats_progress."""
     await connection.execute(query("history", "open_progress"))
     cursor = await connection.execute(query("history", "until"), {"resolution_s": BUCKET_MS // 1000})
     row = await cursor.fetchone()

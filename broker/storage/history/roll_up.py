@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Bucket lengths, finest first
 # A minute is complete this long after its end, even if a bucket is missing.
 _LATE_MS: Final = 30_000
-_RECENT_MS: Final = 120_000  # Older minutes do not get the current backlog and size
+_RECENT_MS: Final = 120_000  # An older minute does not get the current backlog and size
 _EXPIRED_AT_ONCE: Final = 10_000
 
 
@@ -46,13 +46,13 @@ def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
 
 
 def roll_up(now_ms: int, *, budget_s: float) -> int:
-    """Fill complete longer buckets for about `budget_s`, and return their number. Safe to repeat.
+    """Fill longer buckets whose shorter buckets are complete. Return how many were filled. Safe to repeat.
 
-    Ends early if a lock is not free within 2 s.
+    Stops after about `budget_s`, or if a lock is not free within 2 s.
     """
     ends_s = time.monotonic() + budget_s
     done = 0
-    with task_connection("vela roll-up") as connection:  # No other task may share this connection's limits
+    with task_connection("vela roll-up") as connection:  # Keeps its limits, so no other task may use it
         connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
         try:
@@ -88,7 +88,7 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 
 
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
-    """Remove points older than `kept_ms` of their resolution. Return how many were removed. Safe to repeat.
+    """Remove points that are older than their resolution's `kept_ms`. Return how many were removed. Safe to repeat.
 
     Each resolution gets an equal part of `budget_s`. Points that are not rolled up yet stay.
     """

@@ -1,4 +1,7 @@
-"""Rows of delivery stories. The broker appends rows, and Celery removes old rows."""
+"""Rows of delivery stories, which tell what happened to the entries of a subscription.
+
+The broker appends rows, and Celery removes old rows.
+"""
 
 from __future__ import annotations
 

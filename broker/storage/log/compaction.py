@@ -1,6 +1,7 @@
 """Compacted topics in PostgreSQL. Each call is one statement.
 
-A function with `owner_epoch` returns None if the topic is fenced.
+Each run has a number, `attempt`, which is also the `generation` of its entries. A function with `owner_epoch` returns
+None if the topic is fenced.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class StoredCompaction:
 
     horizon: Horizon
     generation: int  # Run whose entries readers get, or 0
-    attempt: int
+    attempt: int  # Latest run
     kept: Kept
     failures: int = 0  # Consecutive failures
     retry_ms: int = 0  # The policy starts no run before this Unix time
@@ -90,7 +91,7 @@ class CompactedPage:
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
     """Load a topic's compaction, or return None.
 
-    A run that is still under way becomes failed, because its broker has usually stopped.
+    Marks a run that is still under way as failed, because its broker has usually stopped.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
@@ -202,7 +203,7 @@ async def empty(
 ) -> bool | None:
     """Hide all entries up to a new horizon from readers. Safe to repeat.
 
-    `attempt` must be a new run number, which keeps a run under way from publishing.
+    `attempt` must be a new run number, so that a run under way cannot publish.
     """
     cursor = await connection.execute(
         query("compaction", "empty"),
@@ -212,7 +213,7 @@ async def empty(
 
 
 async def forget(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Delete a topic's compaction. `sweep` deletes the entries. Safe to repeat."""
+    """Delete the state of a topic's compaction. `sweep` deletes the entries. Safe to repeat."""
     cursor = await connection.execute(query("compaction", "forget"), _guard(topic_id, owner_epoch))
     return await cursor.fetchone() is not None or None
 
@@ -220,7 +221,7 @@ async def forget(connection: Connection, *, topic_id: int, owner_epoch: int) -> 
 async def sweep(
     connection: Connection, *, topic_id: int, owner_epoch: int, generation: int, limit: int
 ) -> int | None:
-    """Delete at most `limit` entries that are not of `generation`. Return how many were deleted."""
+    """Delete at most `limit` entries that do not belong to `generation`. Return how many were deleted."""
     cursor = await connection.execute(
         query("compaction", "sweep"),
         {**_guard(topic_id, owner_epoch), "generation": generation, "limit": limit},

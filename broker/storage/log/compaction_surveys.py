@@ -19,7 +19,7 @@ class Survey:
 
     survey_id: int
     topic_name: str | None  # None = the topic was deleted
-    generation: int  # Compaction that the survey continues
+    generation: int  # Compaction that the survey continues, or 0
     begin: Position  # Exclusive
     horizon: Position  # Inclusive
 
@@ -48,7 +48,7 @@ async def ready(connection: Connection, *, limit: int) -> list[Survey]:
 
 
 async def keys(connection: Connection, survey_id: int, wanted: Sequence[bytes]) -> dict[bytes, LatestOfKey]:
-    """Return the latest messages by the MD5 sum of their key, for the `wanted` sums."""
+    """Return the latest message of each `wanted` key. Keys are given as MD5 sums."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction_surveys", "keys"), (survey_id, list(wanted)))
     return {

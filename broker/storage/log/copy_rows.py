@@ -18,7 +18,7 @@ Bytes = bytes | memoryview
 
 _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END: Final = b"\xff\xff"
-# The number of columns, then each column's size in bytes and value. NULL has the size -1.
+# A row has the number of columns, then each column's size in bytes and value. NULL has the size -1.
 _ENTRY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 3 + "ih" + "i")
 _ENTRY_WITHOUT_KEY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 2 + "i" + "ih" + "i")
 _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
@@ -26,9 +26,10 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 
 @dataclass(frozen=True, slots=True)
 class CopyRows:
-    """The rows of one topic. A row is two list items, numbers and data.
+    """The rows of one topic. Each row is two list items, numbers and data.
 
-    `pages` and `parts` are rows of the table `rest`. Only a row of `pages` fills a page.
+    `pages` and `parts` are rows of the table `rest`, for bytes that do not fit into an entry's row. Only a row of
+    `pages` fills a page.
     """
 
     entries: list[Bytes] = field(default_factory=list)
@@ -55,7 +56,7 @@ def entries_stream(topics: Iterable[CopyRows]) -> bytes:
 def rest_stream(topics: Sequence[CopyRows]) -> bytes:
     """Return the bytes that COPY reads into the table `rest`.
 
-    Rows that fill a page come first, because COPY never returns to a page that still has room.
+    Rows that fill a page come first, because COPY never goes back to a page that still has room.
     """
     pages = (part for rows in topics for part in rows.pages)
     parts = (part for rows in topics for part in rows.parts)

@@ -1,4 +1,4 @@
-"""The stored state of deduplication."""
+"""The stored state of message deduplication."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ProducerRow(NamedTuple):
     producer_name: str
     sequence_id: int  # Highest sequence id of a complete message, or -1
     chunk_sequence_id: int  # Sequence id of the latest chunked message, or -1
-    chunk_id: int  # Latest chunk that did not complete the chunked message, or -1
+    chunk_id: int  # Id of that message's latest chunk, ignoring the final chunk, or -1
     seen_ms: int  # When a message was last stored
 
 
@@ -34,7 +34,7 @@ class TopicFlush:
 
 
 async def load(connection: Connection, topic_id: int) -> tuple[Position | None, list[ProducerRow]]:
-    """Return the stored position and its producers. The position is None if nothing is stored."""
+    """Return the position through which the state covers the log, or None, and the producers."""
     cursor = await connection.execute(query("deduplication", "position_of"), (topic_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -48,8 +48,8 @@ async def flush(
 ) -> set[int]:
     """Store changes, except those of fenced topics. Return the ids of topics that are not fenced.
 
-    `epochs` maps topic ids to owner epochs. A late statement does no harm, because a topic's rows and position are from
-    the same moment.
+    `epochs` maps topic ids to owner epochs. A statement that runs late does no harm, because a topic's rows match its
+    position.
     """
     rows = [(each.topic_id, *row) for each in topics for row in each.rows]
     gone = [(each.topic_id, name) for each in topics for name in each.gone]

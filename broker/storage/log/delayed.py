@@ -15,7 +15,7 @@ _RUN_SHIFT = 15
 
 
 async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequence[int]]]:
-    """Return a topic's delayed entries as pairs of ledger and entry ids. A ledger may occur several times."""
+    """Return a topic's delayed entries as pairs of a ledger id and entry ids. Pairs may have the same ledger."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "waiting"), (topic_id,))
     found: list[tuple[int, Sequence[int]]] = []
@@ -31,7 +31,7 @@ async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequ
 async def due_after(
     connection: Connection, topic_id: int, *, after: tuple[int, int, int], most: int
 ) -> list[tuple[int, int, int]]:
-    """Return at most `most` sorted rows above `after`. A row is a due time, a ledger and an entry."""
+    """Return at most `most` rows after the row `after`, in order. A row is due time, ledger id and entry id."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "due_after"), (topic_id, *after, most))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]

@@ -1,4 +1,7 @@
-"""The log in PostgreSQL. Appends check owner epochs. Each call is one transaction."""
+"""The log in PostgreSQL. Appends check owner epochs. Each call is one transaction.
+
+A segment is two tables with the entries of many ledgers.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ class AppendRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
-    """The last stored entry of a ledger, without its data. The cumulative totals are the topic's, up to this entry."""
+    """The last stored entry of a ledger, without its data. The cumulative totals count the topic up to this entry."""
 
     entry_id: int
     messages: int
@@ -89,11 +92,11 @@ async def append(
     copying: Callable[[], None] | None = None,
     turn: asyncio.Future[bool] | None = None,
 ) -> set[int]:
-    """Store the rows of each topic that still has its epoch. Return the ids of these topics.
+    """Store the rows of each topic whose owner epoch is still the one in `epochs`. Return the ids of these topics.
 
-    `epochs` maps topic ids to epochs. A COPY calls `copying` when the server has locked the owners' rows. If there is a
-    `turn`, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s,
-    nothing is stored and this call raises psycopg.errors.QueryCanceled.
+    `copying` and `turn` are only for COPY. `copying` is called after the server has locked the owners' rows. With a
+    `turn`, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s, this
+    function stores nothing and raises psycopg.errors.QueryCanceled.
 
     Raises ValueError if there is a `turn` and the rows cannot be copied. Raises psycopg.Error if PostgreSQL refuses a
     row or the connection is lost. After a lost connection or a cancellation, the rows may have been stored.
@@ -204,7 +207,7 @@ async def _copy(
     copying: Callable[[], None] | None,
     turn: asyncio.Future[bool] | None,
 ) -> set[int]:
-    """Store the rows with COPY, which takes half of PostgreSQL's CPU time for large entries."""
+    """Store the rows with COPY. For large entries, PostgreSQL then needs half the CPU time of an INSERT."""
     packed = {topic_id: copy_rows(entries) for topic_id, entries in rows.entries.items()}
     has_rest = any(each.pages or each.parts for each in packed.values())
     locking = query("entries", "lock_owners") % (
@@ -233,7 +236,7 @@ async def read(
 ) -> list[StoredEntry]:
     """Return the entries from `first` through `last`, in order, with at most `more_bytes` after the first.
 
-    Returns nothing if `first` itself is not stored. Safe to repeat and to cancel.
+    Return an empty list if `first` is not stored. Safe to repeat and to cancel.
     """
     cursor = connection.cursor(binary=True)
     await cursor.execute(
@@ -261,7 +264,7 @@ async def read_counts(
 
 
 async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int) -> LastEntry | None:
-    """Return the last stored entry of a ledger."""
+    """Return the last stored entry of a ledger, or None."""
     cursor = await connection.execute(for_segment("last", segment_id), (ledger_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -287,7 +290,7 @@ async def append_ms_at(
 async def messages_through(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """Return the number of the topic's messages up to and including one stored entry."""
+    """Return the number of the topic's messages through an entry, or None if the entry is not stored."""
     cursor = await connection.execute(for_segment("messages_through", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

@@ -1,4 +1,7 @@
-"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and move ledgers out of old segments."""
+"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and move ledgers out of old segments.
+
+A segment is two tables with the entries of many ledgers. A sealed ledger gets no more entries.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ class OldestPin:
     topic_name: str
     subscription: str
     segment_id: int
-    opened_ms: int  # When the segment was opened
+    opened_ms: int
 
 
 async def seal_ledger(
@@ -118,14 +121,17 @@ async def segment_count(connection: Connection) -> int:
 
 
 async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
-    """Return the id and bytes of the open segment for copied ledgers."""
+    """Return the id and size in bytes of the open segment for copied ledgers, or None."""
     cursor = await connection.execute(query("lifetime", "open_long_lived"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
 
 
 async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool) -> int:
-    """Create a segment and its tables. Return its id. `refresh_entry_views` adds the tables to the views later."""
+    """Create a segment with its tables, and return the segment's id.
+
+    `refresh_entry_views` adds the tables to the views later.
+    """
     cursor = await connection.execute(query("lifetime", "open_segment"), (now_ms, long_lived))
     row = await cursor.fetchone()
     if row is None:
@@ -138,8 +144,8 @@ async def drop_segment(
 ) -> bool:
     """Take a closed segment out of the views and drop its tables. Safe to repeat.
 
-    Return False if the segment is open, is already dropped or still has a ledger. Also return False if a reader holds a
-    lock for longer than `lock_timeout_ms`. `read_role` may read the new views. An empty name means no role.
+    Return False if the segment is open, is already dropped or still has a ledger, or if a lock is not free within
+    `lock_timeout_ms`. Unless it is empty, `read_role` is the role that may read the new views.
     """
     try:
         async with connection.transaction():
@@ -183,7 +189,7 @@ async def copy_piece(
 ) -> int:
     """Copy a ledger's entries from `first` through `last`, with at most `more_bytes` after the first.
 
-    Return how many entries were new. Raises UndefinedTable if a segment was dropped.
+    Return how many entries were new. Raises psycopg.errors.UndefinedTable if a segment was dropped.
     """
     statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(
         source=entry_table(source),

@@ -12,7 +12,7 @@ __all__ = ["WrittenFile", "abandon", "attach", "doomed", "forget", "refuse", "wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A file that a job has written and read again to check it."""
+    """A file that a job has written, and has checked by reading it back."""
 
     name: str
     topic_id: int
@@ -61,10 +61,10 @@ async def refuse(connection: Connection, name: str) -> None:
 
 
 async def abandon(connection: Connection, *, stale_after_s: int) -> None:
-    """Mark for deletion the attached files that no ledger names, and stale files. Safe to repeat.
+    """Mark stale files, and attached files that no ledger refers to, for deletion. Safe to repeat.
 
-    A file that was never attached is stale if its topic was deleted. After `stale_after_s`, the file is also stale if
-    its run is not under way.
+    A file that was never attached is stale if its topic was deleted, or if the file is older than `stale_after_s` and
+    its job is not running.
     """
     await connection.execute(query("offload", "abandon_detached"))
     await connection.execute(query("offload", "abandon_stale"), {"after_s": stale_after_s})
