@@ -1,6 +1,7 @@
 """Read from dead letters where they come from and why they failed.
 
 Pulsar's clients store the origin of a letter, but no reason. Some applications add the exception as a property.
+A redrive publishes letters again to their original topics.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["MOST_GROUPS", "Group", "Groups", "Letter", "letter_of"]
 MOST_GROUPS: Final = 50
 _MOST_TEXT: Final = 300
 _UNFIT: Final = re.compile("[\0\r\n]")
-# The first of these properties that a letter has is its reason.
+# The reason is the first of these properties that the letter has.
 _REASONS: Final = (
     "exception",
     "exceptionmessage",

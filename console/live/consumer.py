@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
-    """Sends the keys of changed things, and the problems of the broker, Celery and the database.
+    """Sends the keys of changed topics, subscriptions and acts, and problems of the broker, Celery and the database.
 
     The browser then requests the changed data itself, with the user's current rights.
     """
