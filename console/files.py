@@ -42,7 +42,7 @@ CONTENT_TYPES: Final[Mapping[Form, str]] = {
 }
 
 _PLACES: Final = BoundedSemaphore(MOST_EXPORTS)
-_AT_ONCE: Final = 64 * 1024  # Bytes gathered before they are sent
+_AT_ONCE: Final = 64 * 1024  # Bytes to gather before sending
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -100,7 +100,7 @@ def sent(
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces, because each piece costs a switch of threads on an event loop."""
+    """Join small pieces, because on an event loop each piece costs a thread switch."""
     kept: list[bytes] = []
     size_bytes = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Limit password guessing with the failed logins that django-axes stores."""
+"""Limit password guessing by counting the failed logins that django-axes stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from console.blocks import frame
 __all__ = ["FailureCounts", "refused"]
 
 _MOST_CHARACTERS: Final = 255  # Length of the column for user names
-ADDRESS_SHARE: Final = 10  # The limit of an address is this many times the limit of a name
+ADDRESS_SHARE: Final = 10  # An address alone may fail this many times as often as a name at an address
 
 _TOO_MANY: Final = (
     "Too many failed logins. Try again in {} minutes or from another address. An administrator can lift the block"

@@ -1,7 +1,7 @@
 """Mark characters that are invisible or that change the direction of text.
 
-Clients choose names, keys, properties and payloads. A text direction character can make a page show the name of another
-topic. JSON can contain a lone surrogate, but a page cannot.
+Clients choose names, keys, properties and payloads. A text direction character can make one topic's name look like
+another's. JSON can contain a lone surrogate, but a page cannot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of one subscription at one moment, as the rules of the diagnosis read it.
+"""The state of one subscription at one moment, as the diagnosis rules read it.
 
 Times are Unix milliseconds, and rates are per second. Unless a comment says otherwise, None means absent or unknown,
 and a time of 0 means never.
@@ -47,7 +47,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """The act that paused the subscription. The fields are empty or 0 if the act is no longer stored."""
+    """Who paused the subscription, when and why. The fields are empty or 0 if this is no longer stored."""
 
     who: str
     at_ms: int
@@ -68,10 +68,10 @@ class Departure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyBlock:
-    """The hash slot of Key_Shared for which the most entries wait."""
+    """The Key_Shared hash slot with the most waiting entries."""
 
     slot: int
-    consumer_key: int  # The consumer for which the entries wait, or 0 if unknown
+    consumer_key: int  # The consumer that the entries wait for, or 0 if unknown
     consumer_name: str
     waiting_entries: int
     is_draining: bool  # The consumer no longer owns the slot
@@ -99,7 +99,7 @@ class Subscription:
     is_rate_limited: bool | None  # A dispatch rate was used up at the broker's last report
     gap: str | None  # The entries that are missing from the log, in words, or empty
     read_fault: str | None  # Why the latest read of the log failed, or empty
-    # The key of the active Failover consumer, or 0. While a switch is due, it is the next consumer's key.
+    # The key of the active Failover consumer, or 0. While a switch is due, this is the next consumer's key.
     active_consumer: int | None
     key_block: KeyBlock | None
     departure: Departure | None
@@ -109,7 +109,7 @@ class Subscription:
 class Consumer:
     """A connected consumer and its entries in flight."""
 
-    key: int
+    key: int  # A unique number, because names may repeat
     name: str
     address: str
     client_version: str
@@ -121,13 +121,13 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    # The delivery time of the oldest entry in flight, or 0. On Exclusive and Failover, it is the latest delivery time.
+    # Delivery time of the oldest entry in flight, or 0. On Exclusive and Failover, this is the latest delivery time.
     oldest_delivered_ms: int
     oldest_position: str  # The oldest entry in flight as ledger:entry, or empty
 
     @property
     def last_sign_ms(self) -> int:
-        """The last time when the consumer connected, asked for messages, got one or acked one."""
+        """The last time the consumer connected, asked for messages, got one or acked one."""
         return max(self.connected_ms, self.last_flow_ms, self.last_delivery_ms, self.last_ack_ms)
 
     @property
@@ -146,18 +146,18 @@ class FirstUnacked:
     redelivery_count: int  # Always 0 on Exclusive and Failover
     consumer_key: int  # The consumer that has the entry in flight, or 0
     consumer_name: str
-    # The delivery time, or 0. On Exclusive and Failover, it is the consumer's latest delivery time.
+    # The delivery time, or 0. On Exclusive and Failover, this is the consumer's latest delivery time.
     delivered_ms: int
     broker_keeps_time: bool  # The broker redelivers the entry after an ack timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The cursor, counted in entries of the log."""
+    """The cursor. Its numbers count entries of the log."""
 
     unacked_entries: int | None  # None if the cursor has more acked ranges than were read
     unread_entries: int | None  # Unacked entries at or after the read position
-    in_flight_entries: int  # Entries of the deliveries that were read
+    in_flight_entries: int  # Counts only the deliveries that were read
     # Unacked entries between mark-delete and the first acked entry, or 0 if nothing after mark-delete is acked.
     first_hole_entries: int
     acked_behind_entries: int  # Acked entries after an unacked entry, in the ranges that were read
@@ -196,7 +196,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The dead-letter topic with the usual name. The numbers are totals over all partitions."""
+    """The dead-letter topic TOPIC-SUBSCRIPTION-DLQ. The numbers are totals over all partitions."""
 
     topic: str
     messages: int  # Messages published so far
@@ -215,7 +215,10 @@ class SlowestCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestSegment:
-    """The oldest segment that is not long-lived. It contains the first unacked entry."""
+    """The oldest segment, if it contains the first unacked entry.
+
+    A segment is two tables that many ledgers share. Segments for long-lived ledgers do not count.
+    """
 
     id: int
     closed_ms: int  # 0 if the segment is still open
@@ -242,7 +245,7 @@ class Database:
     waiting_query: str  # The beginning of the longest-waiting statement, without literals
     blocking_pid: int  # The connection that has the lock, or 0 if unknown
     blocking_program: str
-    longest_transaction_s: float  # Every connection counts, not only Vela's
+    longest_transaction_s: float  # Includes connections of other programs
     transaction_pid: int
     transaction_program: str
     transaction_state: str
@@ -280,7 +283,7 @@ class Snapshot:
         return max(0, self.now_ms - then_ms) / 1000
 
     def which(self, consumer: Consumer) -> Mapping[str, str | int]:
-        """Return the parameters of an act on this consumer, by its key if its name is not unique."""
+        """Return the parameters that identify a consumer: its name, or its key if the name is not unique."""
         is_alone = sum(each.name == consumer.name for each in self.consumers) == 1
         return {"consumer": consumer.name} if is_alone else {"consumer_key": consumer.key}
 

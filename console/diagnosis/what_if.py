@@ -16,7 +16,7 @@ __all__ = ["Choice", "WhatIf", "what_if"]
 
 _LEAST_CHOICES: Final = 10
 _MOST_CHOICES: Final = 40
-_FEWER: Final = 9  # Choices below the present number of consumers
+_FEWER: Final = 9  # At most this many choices are below the number of working consumers
 _NOISE: Final = 0.01  # A smaller difference, as a share of a rate, counts as no change
 
 
@@ -61,12 +61,12 @@ class WhatIf:
     """The estimates for consecutive numbers of consumers."""
 
     working: int
-    needed: int  # The smallest number that drains the backlog, even if no choice is so large
+    needed: int  # The smallest number that drains the backlog, even if it exceeds every choice
     each_acks_per_s: float
     choices: tuple[Choice, ...]
 
     def chosen(self, asked: int | None) -> Choice:
-        """Return the choice nearest to `asked`, or by default to the larger of `working` and `needed`."""
+        """Return the choice nearest to `asked`, which defaults to the larger of `working` and `needed`."""
         number = max(self.working, self.needed) if asked is None else asked
         first, last = self.choices[0].consumers, self.choices[-1].consumers
         return self.choices[min(max(number, first), last) - first]

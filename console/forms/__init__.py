@@ -1,4 +1,4 @@
-"""The forms for acts on a subscription, and the form that applies a plan."""
+"""The forms that plan acts on a subscription, such as a reset, and the form that applies a plan."""
 
 from __future__ import annotations
 

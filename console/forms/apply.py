@@ -1,4 +1,4 @@
-"""The form that applies a planned act."""
+"""The form that applies a planned act, such as a reset of a cursor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ApplyForm"]
 
 
 class ApplyForm(forms.Form):
-    """The reason for the act, how far it may exceed its plan, and the typed name."""
+    """The reason for the act, how far the act may exceed its plan, and the typed name."""
 
     reason = forms.CharField(
         max_length=500,

@@ -1,4 +1,4 @@
-"""The forms for acts on consumers."""
+"""The forms that redeliver messages or disconnect consumers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_KEY: Final = 2**63 - 1  # The largest bigint of PostgreSQL
 
 
 class RedeliverForm(ActForm):
-    """The form that redelivers the unacked messages of one consumer, or of all with the same name."""
+    """The form that redelivers the unacked messages of one consumer, or of all consumers with one name."""
 
     kind = "redeliver"
     heading = gettext_lazy("Redeliver")
@@ -48,7 +48,7 @@ class RedeliverForm(ActForm):
 
 
 class DisconnectForm(RedeliverForm):
-    """The form that closes one consumer, or all with the same name."""
+    """The form that closes one consumer, or all consumers with one name."""
 
     kind = "disconnect"
     heading = gettext_lazy("Disconnect")

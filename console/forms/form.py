@@ -1,4 +1,4 @@
-"""The base class of the forms of acts."""
+"""The base class of forms for acts, which are changes that the broker makes on request."""
 
 from __future__ import annotations
 

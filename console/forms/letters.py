@@ -1,4 +1,4 @@
-"""The forms that move messages to a dead-letter topic, and back."""
+"""The forms that move messages to a dead-letter topic and back. A letter is a message in a dead-letter topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form that chooses a topic's partitions for an act."""
+"""The form that chooses a topic's partitions for an act, such as a reset."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST_BOXES: Final = 64
 
 
 class PartitionsForm(forms.Form):
-    """Boxes for the partitions, or a text field if there are too many.
+    """Boxes for the partitions, or a text field if there are more than 64.
 
-    At first, the partitions in the link are ticked, or all if the link names none.
+    The form begins with the link's partitions ticked, or with all partitions if the link names none.
     """
 
     def __init__(self, request: HttpRequest, partitions: Sequence[int]) -> None:
@@ -44,7 +44,7 @@ class PartitionsForm(forms.Form):
         return [(each, each in ticked) for each in self._all]
 
     def parameters(self) -> dict[str, Any]:
-        """Return the act's parameter `partitions`, or no parameter for all partitions. The form must be valid."""
+        """Return the act's parameter `partitions`, or {} for all partitions. The form must be valid."""
         if not self.has_boxes:
             text = self.cleaned_data["partitions"].strip()
             return {"partitions": text} if text else {}

@@ -27,7 +27,7 @@ def pictures() -> dict[str, Path]:
 
 
 def page_name(file: str) -> str:
-    """Return the name of the page in a file. The index has an empty name."""
+    """Return the name of the page in a file. The name of the top README is empty."""
     return file.removesuffix(".md").removesuffix(_INDEX).removesuffix("/")
 
 

@@ -65,7 +65,7 @@ def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPag
         if token.type in _SCROLLED:
             token.attrSet("tabindex", "0")
         _lead(token.children or [], file=file, address_of=address_of)
-    html = mark_safe(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S308 - HTML in it is escaped
+    html = mark_safe(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S308 - the parser escapes HTML
     return HelpPage(title=title, html=html, anchors=frozenset(anchors))
 
 

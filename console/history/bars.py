@@ -11,7 +11,7 @@ __all__ = ["BARS_HEIGHT", "BARS_WIDTH", "Bars", "bars"]
 BARS_WIDTH: Final = 960
 BARS_HEIGHT: Final = 96
 _GAP: Final = 0.2  # Share of a bar's place that stays empty
-_LEAST: Final = 1.0  # The least height of a bar, so that one message stays visible
+_LEAST: Final = 1.0  # The least height of a bar, so that even one message is visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Bars:
 
     path: str
     most: int | None  # None if nothing is known
-    places: int  # Equal parts of the width, one for each key
+    places: int  # The number of equal parts of the width, one for each key
     unknown: int  # Places without a number
 
 

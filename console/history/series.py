@@ -1,4 +1,4 @@
-"""Compute the steps of a chart from stored points. During a time without a point, nothing changed."""
+"""Compute the steps of a chart from stored points. A time without a point is a time without changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The numbers of a window without points. Unknown numbers are None."""
+    """The backlog and size that a chart shows if it has no points. Unknown numbers are None."""
 
     backlog_messages: int | None = None
     stored_bytes: int | None = None
@@ -89,9 +89,9 @@ def steps(
     Incoming rates come from `topic`, because the points of a subscription have none. A step without a point in `own`
     keeps the backlog and size of the step before. These steps are unknown:
 
-    - Steps that begin at or after `known_until_ms`. The rates of the last known step end at this time.
+    - Steps that begin at or after `known_until_ms`. The last known step ends at this time.
     - Steps without a point that end at or before `known_from_ms`.
-    - Steps that overlap an `unread` time. Later steps do not keep an earlier backlog and size.
+    - Steps that overlap an `unread` time. Later steps do not keep the backlog and size from before this time.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)

@@ -19,7 +19,8 @@ class BacklogPoint(NamedTuple):
     """The backlog of a subscription in one minute, or of a topic if `subscription_id` is 0.
 
     A point without numbers marks the creation of a topic or a subscription. A point of topic 0 says that points are
-    missing. A tuple is faster to make than a dataclass, and a list of topics reads up to 3,000 points.
+    missing. The class is a tuple, because tuples are faster to make than dataclasses, and a list of topics reads up to
+    3,000 points.
     """
 
     at_ms: int
@@ -67,7 +68,8 @@ def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, 
 def _corners(ordered: list[BacklogPoint], to_ms: int) -> Iterator[tuple[int, int | None]]:
     """Yield the time and the backlog of each corner.
 
-    A point's minute shows its largest backlog. Before a minute without a point, the last backlog follows.
+    In the minute of a point, the line shows the largest backlog. If no point follows at once, the line then shows the
+    backlog at the end of the minute.
     """
     for point, following in pairwise([*ordered, None]):
         if point is None:

@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Lengths of the stored buckets
-_WRITTEN_MS: Final = 2_000  # A bucket counts as written this long after its end
-# Limit for one resolution if points were not rolled up for a long time.
+_WRITTEN_MS: Final = 2_000  # Time from the end of a bucket until it counts as written
+# The most buckets to read of one resolution, even if points were not rolled up for a long time.
 _MOST_BUCKETS: Final = 1_500
 _STEPS_AROUND: Final = 60
 
@@ -38,7 +38,7 @@ class Window:
     words: StrOrPromise
     step_s: int
     steps: int
-    coarsest_s: int  # Length of the longest buckets
+    coarsest_s: int  # Length of the longest buckets that the chart reads
 
 
 WINDOWS: Final = {

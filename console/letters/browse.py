@@ -62,8 +62,9 @@ class FoundLetters:
 def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -> FoundLetters:
     """Return the letters that wait for a subscription, or all stored letters if `subscription` is "".
 
-    `by` names the property that holds the reason. If `by` is "", the usual names are tried. Originals outside the
-    scope count as not stored. Raises AskedInvalid if the topic has no such subscription or more than 32 partitions.
+    `by` names the property that holds the reason. If `by` is "", the search tries the usual names. Originals outside
+    the user's scope count as not stored. Raises AskedInvalid if the topic has no such subscription or more than 32
+    partitions.
     """
     asked = Asked(
         start="next" if subscription else "oldest",

@@ -1,6 +1,7 @@
-"""Why letters are dead, and where they come from.
+"""Read from dead letters where they come from and why they failed.
 
-Pulsar's clients store the origin of a letter, but no reason. Applications put the exception into their own property.
+Pulsar's clients store the origin of a letter, but no reason. Some applications add the exception as a property.
+A redrive publishes letters again to their original topics.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["MOST_GROUPS", "Group", "Groups", "Letter", "letter_of"]
 MOST_GROUPS: Final = 50
 _MOST_TEXT: Final = 300
 _UNFIT: Final = re.compile("[\0\r\n]")
-# The first of these properties that a letter has is its reason.
+# The reason is the first of these properties that the letter has.
 _REASONS: Final = (
     "exception",
     "exceptionmessage",
@@ -33,7 +34,7 @@ _REASONS: Final = (
 )
 
 
-# Clients on Apache's C++ library write an id as (ledger,entry,partition,batch index). Other clients put colons
+# Clients based on Apache's C++ library write an id as (ledger,entry,partition,batch index). Other clients put colons
 # between the numbers.
 _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1|[0-9]{1,10})\)")
 
@@ -52,7 +53,7 @@ class Letter:
 def letter_of(properties: Mapping[str, str], *, by: str = "") -> Letter:
     """Read a letter's properties.
 
-    `by` names the property that holds the reason. If `by` is "", the usual names are tried.
+    `by` names the property that holds the reason. If `by` is "", the usual names apply.
     """
     name = by if by in properties else "" if by else _reason_name(properties)
     return Letter(
@@ -115,7 +116,7 @@ class Group:
 
 @dataclass(slots=True, kw_only=True)
 class Groups:
-    """The groups so far. Letters beyond `MOST_GROUPS` groups are only counted."""
+    """The groups so far. After `MOST_GROUPS` groups, letters of further groups are only counted."""
 
     found: dict[Letter, Group] = field(default_factory=dict)
     others: int = 0

@@ -44,9 +44,9 @@ logger = logging.getLogger(__name__)
 
 
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
-    """Sends the keys of changed things, and the problems of the broker, Celery and the database.
+    """Sends the keys of changed topics, subscriptions and acts, and problems of the broker, Celery and the database.
 
-    The browser reads the changed data with the user's current rights.
+    The browser then requests the changed data itself, with the user's current rights.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -177,7 +177,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     def _checked(self) -> bool | None:
         """Return whether the user may still see the page, or None if that is not known.
 
-        The check must not delay the writer, because the page must learn when the database does not answer.
+        The check is a separate task, because the page must hear from the writer even if the database does not answer.
         """
         if self._check is None:
             if self._feed.watch.is_answering:

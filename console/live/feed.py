@@ -19,7 +19,7 @@ from console.queries.database import parameters_of
 
 __all__ = ["EVERY_PAGE", "Feed", "group_of", "is_key"]
 
-EVERY_PAGE: Final = "page"  # Group that every stream joins
+EVERY_PAGE: Final = "page"  # The channel-layer group that every stream joins
 
 _KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
 _FIRST_PAUSE_S: Final = 0.5
@@ -50,7 +50,7 @@ class _Listening(psycopg.AsyncConnection[tuple[Any, ...]]):
 class Feed:
     """Sends each notification to the groups of the keys in it.
 
-    Its connections are open while at least one stream is open. All streams must run on one event loop.
+    The feed has database connections only while a stream is open. All streams must run on one event loop.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Feed:
             await connection.execute("LISTEN vela_page")
             await connection.execute("LISTEN vela_act_done")
             self.is_listening = True
-            # Earlier notifications are lost, so every page must read its blocks again.
+            # Earlier notifications are lost, so every page must read its data again.
             await layer.group_send(EVERY_PAGE, {"type": "page.unsure"})
             async for notification in connection.notifies():
                 for key in _keys_of(notification.channel, notification.payload):

@@ -37,14 +37,14 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """Finds the current problems on a connection of its own, which no other query delays."""
+    """Finds the current problems. A separate connection keeps other queries from delaying the search."""
 
     def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self._on_change = on_change
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
-        self._answered_ms: int | None = None  # Time by the database's clock
-        self._settled_s = 0.0  # Loop time until which troubles of processes are ignored
+        self._answered_ms: int | None = None  # When the database last answered, by its own clock
+        self._settled_s = 0.0  # Until this loop time, the watch reports no problems of processes
         self._found: object = None
         self._has_found = False
         self._state: Chrome | None = None
@@ -81,7 +81,7 @@ class Watch:
                 await self._connection.close()
 
     async def _look(self) -> Chrome | None:
-        """Return the signs of life, or None without an answer in time. A later call returns a late answer."""
+        """Return the signs of life, or None if no answer comes in time. A later call returns the late answer."""
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="asking for signs of life")
             self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())

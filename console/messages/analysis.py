@@ -35,7 +35,7 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogAnalysis:
-    """Counts over the entries that were read. Only `bytes` includes acked members of a batch.
+    """Counts over the entries that were read. Only `bytes` includes acked messages of a batch.
 
     Payloads, properties and keys count only if the entry was decoded.
     """
@@ -46,7 +46,7 @@ class BacklogAnalysis:
     payload_bytes: int = 0
     properties_bytes: int = 0
     batches: int = 0
-    partly_acked: int = 0  # Entries with acked members
+    partly_acked: int = 0  # Batches with some acked messages
     delayed: int = 0  # Messages that are not due yet
     encrypted: int = 0
     corrupt: int = 0
@@ -68,7 +68,7 @@ class _Tally:
     newest_ms: int = 0
 
     def add(self, entry: StoredEntry, unacked: int | None) -> None:
-        """`unacked` is the bitset of the members that count, or None for all members."""
+        """Count an entry. `unacked` is the bitset of the messages that count, or None for all messages."""
         counts = self.counts
         left = entry.messages if unacked is None else unacked.bit_count()
         counts["entries"] += 1

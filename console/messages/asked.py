@@ -24,6 +24,7 @@ __all__ = [
     "read_spot",
 ]
 
+# "next" finds the unacked entries, and "holes" only those before an acked entry.
 Start = Literal["newest", "oldest", "time", "id", "next", "holes"]
 STARTS: Final[tuple[Start, ...]] = get_args(Start)
 LIMIT: Final = 50

@@ -38,11 +38,14 @@ class FoundPage:
     stored: int
     has_states: bool
     columns: Sequence[Column]
-    paths: Sequence[str]  # Offered as columns
+    paths: Sequence[str]  # Paths in the payload that the page offers as columns
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:
-    """Find the messages of one page. Raises AskedInvalid as `lanes_of` does."""
+    """Find the messages of one page.
+
+    Raises AskedInvalid if the topic has no such partition, subscription or position, or too many partitions.
+    """
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
     # Rows keep no payloads, because the payloads of 500 messages could fill the memory.
@@ -72,7 +75,7 @@ def shown(hit: Hit, columns: Sequence[Column] = ()) -> PeekedMessage:
 
 
 def with_states(found: Sequence[tuple[Lane, Spot, PeekedMessage]]) -> list[FoundRow]:
-    """Return the rows with the messages' states on the given subscription."""
+    """Return the rows with each message's state on the chosen subscription, if any."""
     cursors = {lane.cursor.id: lane.cursor for lane, _, _ in found if lane.cursor is not None}
     known = states_at(list(cursors.values()), {(spot.ledger_id, spot.entry_id) for _, spot, _ in found})
     now_ms = time.time_ns() // 1_000_000

@@ -69,7 +69,10 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
 
 
 def _pretty(decoded: Decoded) -> list[str] | None:
-    """Leave out commas at the ends of lines. A new last member then changes only its own line."""
+    """Return the value as lines of JSON, or None.
+
+    Commas at line ends are left out. Otherwise, a new last member would also change the line before.
+    """
     if not decoded.has_value:
         return None
     try:
