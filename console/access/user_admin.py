@@ -1,4 +1,4 @@
-"""The pages of users in `/django-admin/`."""
+"""The user pages of `/django-admin/`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["KeepingUserAdmin"]
 
 
 class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is generic in the type stubs only
-    """Django's pages of users, which undo a change if no admin of all namespaces would remain."""
+    """Django's user pages, which undo a change if no admin of all namespaces would remain."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
         return self._kept(

@@ -1,4 +1,4 @@
-"""Create users, set their passwords, activate and deactivate them."""
+"""Create, activate and deactivate users, and set their passwords."""
 
 from __future__ import annotations
 
