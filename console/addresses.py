@@ -2,6 +2,8 @@
 
 Servers decode %2F before they route, and browsers resolve dot segments. Addresses therefore use `~` and two
 hexadecimal digits for a slash, a tilde, and each dot of a name that has only dots.
+
+An act is a change that the broker makes on request.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ def topic_url(topic: str) -> str:
 
 
 def namespace_url(namespace: str) -> str:
-    """Return the address of a namespace's page, or of the list of namespaces for a pattern."""
+    """Return the address of a namespace's page. For `*` and `tenant/*`, return the address of the namespace list."""
     tenant, _, name = namespace.partition("/")
     is_one = name not in ("", "*")
     return reverse("console:namespace", args=[tenant, name]) if is_one else reverse("console:namespaces")
@@ -125,12 +127,12 @@ def compare_url(topic: str) -> str:
 
 
 def message_url(topic: str, spot: object) -> str:
-    """Return the address of one message. `spot` is ledger:entry, or ledger:entry:index in a batch."""
+    """Return the address of a message's page. `spot` is ledger:entry, or ledger:entry:index in a batch."""
     return reverse("console:message", args=[topic, str(spot)])
 
 
 def again_url(topic: str, spot: object) -> str:
-    """Return the address of the forms that publish a message again."""
+    """Return the address of the page that publishes a message again."""
     return reverse("console:message_again", args=[topic, str(spot)])
 
 
@@ -182,7 +184,7 @@ def history_url(topic: str, subscription: str = "") -> str:
 def is_api_path(path: str) -> bool:
     """Return whether this path belongs to the API.
 
-    A path under `/api/` without the version counts too, because a program expects JSON.
+    Any path under `/api/` counts, even without the version, because an API client expects JSON.
     """
     try:
         root = api_url().removesuffix("/v1")
@@ -192,7 +194,7 @@ def is_api_path(path: str) -> bool:
 
 
 def short_name(topic: str) -> str:
-    """Return the local part of a full topic name. Return tenant/namespace unchanged."""
+    """Return the local part of a full topic name. Return a namespace's name unchanged."""
     return topic.split("/", 4)[-1] if "://" in topic else topic
 
 

@@ -1,4 +1,7 @@
-"""Check a user's rights before a view runs."""
+"""Check a user's rights before a view runs.
+
+An act is a change that the broker makes on request.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ P = ParamSpec("P")
 
 
 def place_in(names: Mapping[str, object]) -> str:
-    """Return the topic or namespace that these parts of an address name, or ""."""
+    """Return the topic or namespace among the parts of an address, or ""."""
     topic = names.get("topic")
     if isinstance(topic, str):
         return topic
@@ -67,11 +70,11 @@ def refusal_of(name: str, kind: str) -> str:
 def viewer(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit users who may see the topic or namespace in the address.
+    """Admit users who may see the topic or namespace in the address. Raises Http404 for other users.
 
-    If the address names no topic or namespace, admit users with any role. Users who have not logged in are sent to the
-    login page. Raises Http404 if the user may not see the topic or namespace. Raises PermissionDenied if the user has
-    no role, and for every change while the console is read-only.
+    If the address has no topic or namespace, admit users with any role, and raise PermissionDenied for other users.
+    Raises PermissionDenied for every change while the console is read-only. Users who have not logged in get the
+    login page.
     """
 
     def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
@@ -112,8 +115,8 @@ def operator_only(
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Admit operators and admins of the namespace in the address.
 
-    If the address has no namespace, admit operators and admins of any namespace. Raises what `viewer` raises, and
-    PermissionDenied for other users and while the console is read-only.
+    If the address has no namespace, admit operators and admins of any namespace. Runs the checks of `viewer` first.
+    Raises PermissionDenied for users with a lower role, and for every request while the console is read-only.
     """
     return _at_least(Role.OPERATOR, view)
 
@@ -123,8 +126,8 @@ def admin_only(
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Admit admins of the namespace in the address.
 
-    If the address has no namespace, admit admins of any namespace. Raises what `viewer` raises, and PermissionDenied
-    for other users and while the console is read-only.
+    If the address has no namespace, admit admins of any namespace. Runs the checks of `viewer` first. Raises
+    PermissionDenied for users with a lower role, and for every request while the console is read-only.
     """
     return _at_least(Role.ADMIN, view)
 
@@ -152,7 +155,7 @@ def _at_least(
 def admin_everywhere_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit only admins of everything. Raises what `viewer` raises, and PermissionDenied for other users."""
+    """Admit only admins of all namespaces. Runs the checks of `viewer` first."""
 
     def checked(
         request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs

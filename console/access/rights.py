@@ -1,4 +1,7 @@
-"""The rights of a user, or of a client's token in `/api/v1`."""
+"""The rights of a user, or of a client's token in `/api/v1`.
+
+An act is a change that the broker makes on request. Its plan shows the effect beforehand.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ __all__ = ["OF_A_SUPERUSER", "Rights", "rights_of"]
 class Rights:
     """The roles of one user or token, and the namespace that the request is about."""
 
-    name: str  # Name in the act log
+    name: str  # Name in the log of acts
     grants: tuple[GrantRow, ...]
     is_superuser: bool = False
-    is_read_only: bool = False  # The console refuses changes by every user
-    place: str = ""  # Tenant/namespace in the request's address
+    is_read_only: bool = False  # The console refuses all changes
+    place: str = ""  # `tenant/namespace` from the request's address
 
     def at(self, name: str) -> Rights:
         """Return the same rights for a request about this topic or namespace."""
@@ -54,19 +57,19 @@ class Rights:
     def may_act_on(self, name: str, kind: str = "") -> bool:
         """Return whether the user may plan, apply and undo acts of this kind on this topic or namespace.
 
-        Without a kind, the role operator is enough.
+        Without a kind, the operator role is enough.
         """
         return not self.is_read_only and (self.role_in(name) or 0) >= role_for(kind)
 
     def may_see_act(self, name: str) -> bool:
-        """Return whether the act log may show an act on this topic or namespace.
+        """Return whether the user may see acts on this topic or namespace.
 
-        An act that names no tenant is only for users with a role for `*`.
+        Only users with a role for `*` see acts that name no tenant.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 
     def is_admin(self, name: str = EVERYTHING) -> bool:
-        """Return whether the user is an admin of this topic or namespace, by default of everything."""
+        """Return whether the user is an admin of this topic or namespace, or of everything by default."""
         return (self.role_in(name) or 0) >= Role.ADMIN
 
     @property
@@ -76,22 +79,22 @@ class Rights:
 
     @property
     def may_act(self) -> bool:
-        """Whether the user may act with the role `here`."""
+        """Whether the user may request acts with the role in `here`."""
         return not self.is_read_only and (self.here or 0) >= Role.OPERATOR
 
     @property
     def may_administer(self) -> bool:
-        """Whether the user may change a namespace with the role `here`."""
+        """Whether the user may change a namespace with the role in `here`."""
         return not self.is_read_only and (self.here or 0) >= Role.ADMIN
 
     @property
     def may_see_payloads(self) -> bool:
-        """Whether the user may read messages with the role `here`."""
+        """Whether the user may read messages with the role in `here`."""
         return (self.here or 0) >= Role.READER
 
     @property
     def role(self) -> str:
-        """The role `here` as one word."""
+        """The untranslated name of the role in `here`, or "nobody"."""
         return self.here.word if self.here is not None else "nobody"
 
     @cached_property

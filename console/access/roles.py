@@ -1,4 +1,7 @@
-"""Which namespaces a pattern covers, and which role an act needs."""
+"""Which namespaces a pattern covers, and which role an act needs.
+
+A pattern is `*`, `tenant/*` or `tenant/namespace`. An act is a change that the broker makes on request.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ __all__ = ["EVERYTHING", "covers", "namespace_of", "role_for"]
 
 EVERYTHING: Final = "*"
 _FOR_ADMINS: Final = frozenset(("delete_topic",))
-_CHANGING_NAMESPACES: Final = ("namespace", "new namespace")  # Scopes of acts
+_CHANGING_NAMESPACES: Final = ("namespace", "new namespace")  # A scope is the thing that an act changes
 _FOR_OPERATORS: Final = frozenset(("create_topic",))
 
 
@@ -22,7 +25,7 @@ def namespace_of(name: str) -> str:
 
 
 def covers(pattern: str, namespace: str) -> bool:
-    """Return whether `*`, `tenant/*` or `tenant/namespace` covers a namespace. `namespace` may also be `tenant/*`."""
+    """Return whether a pattern covers a namespace or another pattern."""
     if pattern == EVERYTHING:
         return True
     tenant, _, local = namespace.partition("/")

@@ -1,4 +1,7 @@
-"""Delete the schedules of users who lost the role for their schedules."""
+"""Delete the schedules of users who lost the role that schedules need.
+
+A schedule runs a job on a topic at intervals.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ _KIND = "schedule_job"
 
 
 def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
-    """Delete the schedules that this user made but could not make now.
+    """Delete the schedules that this user made but may no longer make.
 
-    Otherwise the schedules would keep running with a role that the user has lost. Call this function after the change,
-    in the same transaction.
+    Otherwise the schedules would keep running with a role that the user has lost. Call this function after changing the
+    user, in the same transaction.
     """
     rights = _rights_in_this_transaction(user)
     for schedule in PipelineSchedule.objects.filter(who=user.username):
@@ -44,7 +47,7 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
 
 @contextmanager
 def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
-    """Run a block that may change users, then delete the schedules that the users could not make now.
+    """Run a block that may change users, then delete the schedules that the users may no longer make.
 
     Needs a transaction. A user who is deleted or renamed loses all schedules, because schedules store the user's name.
     """
@@ -58,7 +61,7 @@ def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
 
 
 def _rights_in_this_transaction(user: User) -> Rights:
-    """Return a user's rights after the change. The connection of `rights_of` does not see the change yet."""
+    """Return a user's rights after the change, which the connection of `rights_of` does not see yet."""
     if user.is_superuser:
         return Rights(name=user.username, grants=(OF_A_SUPERUSER,))
     found = Grant.objects.filter(user=user)

@@ -1,4 +1,4 @@
-"""The pages of users in `/django-admin/`."""
+"""The user pages of `/django-admin/`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["KeepingUserAdmin"]
 
 
 class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is generic in the type stubs only
-    """Django's pages of users. A change is undone if no admin of everything would remain."""
+    """Django's user pages, which undo a change if no admin of all namespaces would remain."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
         return self._kept(
@@ -43,6 +43,6 @@ class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is gen
             ):
                 return view()
         except ChangeRefused as refused:
-            list(messages.get_messages(request))  # Reading drops the messages about the undone change
+            list(messages.get_messages(request))  # Reading removes the messages about the undone change
             self.message_user(request, str(refused), messages.ERROR)
             return redirect(request.get_full_path())

@@ -1,4 +1,4 @@
-"""Create users, set their passwords, activate and deactivate them."""
+"""Create, activate and deactivate users, and set their passwords."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def create_user(name: str, password: str, *, who: str, origin: str) -> None:
 def set_password(name: str, password: str, *, who: str, origin: str) -> None:
     """Set a password, which ends the user's sessions.
 
-    Raises ChangeRefused for an unknown user, a user who logs in at the login server, or a weak password.
+    Raises ChangeRefused for an unknown user, a user who logs in with OpenID Connect, or a weak password.
     """
     with change_of(name) as user:
         if Identity.objects.filter(user=user).exists():
@@ -55,8 +55,8 @@ def set_password(name: str, password: str, *, who: str, origin: str) -> None:
 def set_active(name: str, is_active: bool, *, who: str, origin: str) -> None:
     """Activate or deactivate a user.
 
-    Deactivation refuses logins, ends the user's sessions and deletes the user's schedules. Raises ChangeRefused for an
-    unknown user, for the last admin of everything, and if nothing would change.
+    A deactivated user cannot log in, and loses all sessions and schedules. Raises ChangeRefused for an unknown user,
+    for the last admin of all namespaces, and if nothing would change.
     """
     with change_of(name) as user:
         if user.is_active == is_active:

@@ -1,1 +1,1 @@
-"""The act log as a file, for audits and spreadsheets."""
+"""Export the log of changes, for audits and spreadsheets."""

@@ -1,4 +1,7 @@
-"""Export the acts that a search of the log finds, as NDJSON or CSV."""
+"""Export the acts that a search of the log finds, as NDJSON or CSV.
+
+An act is a logged change, such as a skip or a new user.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from console.words.acts import OF_USERS
 
 __all__ = ["COLUMNS", "MOST_WRITTEN_BYTES", "export_acts"]
 
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # A slow client's unread data waits in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # The server keeps unsent bytes in memory
 PAGE_ACTS: Final = 500
 COLUMNS: Final = (
     "act",
@@ -48,8 +51,8 @@ _ALSO_BY_THEMSELVES: Final = frozenset(("set_password", "remove_second_factor"))
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
     """Yield the pieces of a file with the acts, newest first.
 
-    The file ends after the act that reaches MOST_WRITTEN_BYTES. The last line says why the file ends. An empty piece
-    follows each page of acts, where the caller can stop.
+    The file ends early after the act that reaches MOST_WRITTEN_BYTES. The last line says why the file ends. After each
+    page of acts, an empty piece lets the caller stop.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)

@@ -37,13 +37,13 @@ _LIMIT_EXAMPLES: Final = {"messages": "10000", "per second": "10", "ms": "15m", 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PLACE: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
 _LONGEST_MS: Final = 30 * 24 * 3600 * 1000
-_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # Counts of dead letters are kept at least this long
+_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # The history keeps counts of dead letters at least this long
 _LARGEST: Final = 2**62
 _MOST_STARS: Final = 4
 
 
 class RuleForm(forms.Form):
-    """The condition of a rule, the subjects that it watches, and the addresses that it notifies."""
+    """A form for a rule's condition, the topics and subscriptions to watch, and the addresses to notify."""
 
     name = forms.CharField(max_length=100, error_messages={"required": gettext_lazy("Give the rule a name.")})
     measure = forms.ChoiceField(
@@ -94,7 +94,7 @@ class RuleForm(forms.Form):
         return url
 
     def clean(self) -> dict[str, Any]:
-        """Convert the limit to the unit of the measure, and times to milliseconds."""
+        """Convert the limit to the measure's unit, and times to milliseconds."""
         cleaned = self.cleaned_data
         measure = Measure(cleaned["measure"]) if cleaned.get("measure") else None
         cleaned["for_ms"] = self._length("lasts", most_ms=_LONGEST_MS) or 0
@@ -113,7 +113,7 @@ class RuleForm(forms.Form):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The columns of the rule. Call `is_valid` first."""
+        """The values of the rule's columns. Call `is_valid` first."""
         cleaned = self.cleaned_data
         url = cleaned["webhook_url"] or ("" if cleaned["drop_webhook"] else self._kept_url)
         names = (
@@ -162,7 +162,7 @@ class RuleForm(forms.Form):
 
 
 def initial_of(rule: AlertRule) -> dict[str, Any]:
-    """Return the values of a rule for the form, without the webhook's URL, which may contain a secret."""
+    """Return a rule's values for the form. Leave out the webhook's URL, which may contain a secret."""
     threshold = rule.threshold
     limit = "" if threshold is None else str(threshold)
     if threshold is not None and Measure(rule.measure).unit == "ms":
