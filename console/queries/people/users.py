@@ -43,7 +43,7 @@ class UserRow:
 
 
 def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
-    """Return a page of users, sorted by name, and the `after` of the next page. `after` is "" on the last page."""
+    """Return a page of users, sorted by name, and the next page's `after`, which is "" if there is no next page."""
     found = User.objects.filter(username__icontains=search) if search else User.objects.all()
     if after:
         found = found.filter(username__gt=after)

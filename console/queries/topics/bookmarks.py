@@ -1,4 +1,7 @@
-"""Bookmarks of one topic and its partitions, or of all topics."""
+"""Bookmarks of one topic and its partitions, or of all topics.
+
+A bookmark is a named position in a topic. The messages after the position are kept.
+"""
 
 from __future__ import annotations
 
