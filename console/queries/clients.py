@@ -59,7 +59,7 @@ class _Order:
     def place(self, text: str, key: int) -> tuple[str | float, int]:
         """Return the value and key after which a page begins.
 
-        Return the start of the list if the key is 0 or the text cannot be parsed.
+        Returns the start of the list if the key is 0 or the text cannot be parsed.
         """
         if key:
             try:
@@ -235,7 +235,7 @@ def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
 def consumers_of(subscriptions: Sequence[int], *, limit: int = CONSUMERS_SHOWN) -> list[ConsumerRow]:
     """Return the consumers of the subscriptions, sorted by priority and name.
 
-    Beyond `limit`, leaves out the last consumers by name.
+    If there are more than `limit`, leaves out the last ones by name.
     """
     asked = ClientsAsked(limit=limit)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))

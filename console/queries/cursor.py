@@ -1,7 +1,7 @@
 """The entries that a cursor has acked beyond its mark-delete position.
 
 The index of an entry is its number in the log, counted over all ledgers. A run is a range of indexes. The broker stores
-these acks in chunks, each with the acks of 32,768 entries of a ledger.
+these acks in chunks, each for 32,768 entries of a ledger.
 """
 
 from __future__ import annotations

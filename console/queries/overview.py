@@ -34,7 +34,7 @@ COUNTED = 1000  # Above this number, the page says "more than"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstRow:
-    """A subscription with a problem. The broker reported its numbers."""
+    """A subscription with a problem, and the numbers that the broker last reported."""
 
     id: int
     name: str

@@ -62,7 +62,7 @@ class Parts:
     """The data of a diagnosis that other blocks of the subscription's page also show."""
 
     log: Log
-    mark_delete: int  # Index of the entry in the log
+    mark_delete: int  # Index of the mark-delete entry in the log
     acked: AckedBeyond
     pending: Sequence[PendingRow]
     consumers: Sequence[ConsumerRow]
@@ -172,7 +172,7 @@ def _consumers(subscriptions: Sequence[int]) -> list[ConsumerRow]:
     found = consumers_of(subscriptions, limit=most)
     if len(found) < most or len(subscriptions) == 1:
         return found
-    # The query reached its limit, so it may have left out every consumer of a subscription.
+    # The query reached its limit, so it may have left out all consumers of some subscriptions.
     return [row for each in subscriptions for row in consumers_of([each], limit=CONSUMERS_SHOWN)]
 
 

@@ -1,6 +1,7 @@
 """Users and their roles.
 
-Django's tables are read on Django's own connection, because `VELA_READ_ROLE` may read only Vela's tables.
+Django's tables are read on Django's own connection, because `VELA_READ_ROLE` may read only Vela's tables. The login
+server is an OpenID Connect provider.
 """
 
 from __future__ import annotations

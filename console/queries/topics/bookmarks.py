@@ -1,6 +1,6 @@
 """Bookmarks of one topic and its partitions, or of all topics.
 
-A bookmark is a named position in a topic. The messages after the position are kept.
+A bookmark is a named position in a topic. Until the bookmark expires, the messages after it are kept.
 """
 
 from __future__ import annotations

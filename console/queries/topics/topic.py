@@ -1,6 +1,6 @@
 """Numbers, partitions, subscriptions and waiting pulls of one topic.
 
-A pull is a request for messages from an offset. The broker parks a pull until it has a message or the pull is due.
+A pull is a request for messages from an offset. The broker parks a pull until a message arrives or the pull is due.
 """
 
 from __future__ import annotations
