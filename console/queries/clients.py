@@ -38,9 +38,9 @@ CONSUMER_FLAGS: Final = (
     "old",
 )
 PRODUCER_FLAGS: Final = ("refused", "old")
-_OLD_PROTOCOL: Final = 11  # Newer clients learn from the broker which consumer is active
+_OLD_PROTOCOL: Final = 11  # Pulsar's protocol version 12 added CommandActiveConsumerChange
 _LAST: Final = 2**63 - 1  # Sorts after every key and number
-_NAME_CHARACTERS: Final = 200  # Characters of each name in the index
+_NAME_CHARACTERS: Final = 200  # The index contains only this many characters of each name
 
 Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
 
@@ -59,7 +59,7 @@ class _Order:
     def place(self, text: str, key: int) -> tuple[str | float, int]:
         """Return the value and key after which a page begins.
 
-        The page begins at the list's start if the key is 0 or the text cannot be parsed.
+        Returns the start of the list if the key is 0 or the text cannot be parsed.
         """
         if key:
             try:
@@ -126,10 +126,10 @@ PRODUCER_ORDERS: Final = {
 class ClientsAsked:
     """The filters, order and page of a list.
 
-    A text filter matches any part of its column and ignores case. "" means no filter.
+    A text filter finds rows whose column contains the text, in upper or lower case. "" means no filter.
     """
 
-    topic: str = ""  # A full name also finds the topic's partitions
+    topic: str = ""  # A full name finds only the topic and its partitions
     subscription: str = ""
     name: str = ""
     address: str = ""
@@ -142,18 +142,18 @@ class ClientsAsked:
 
     @property
     def is_filtered(self) -> bool:
-        """Return whether a filter is set."""
+        """Whether a filter is set."""
         return any((self.topic, self.subscription, self.name, self.address, self.version, self.flag))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRow:
-    """A connected consumer."""
+    """A connected consumer or reader."""
 
     key: int
     topic_name: str
     partition: int  # -1 = the topic is not a partition
-    subscription_id: int | None  # None = a reader
+    subscription_id: int | None  # None = not durable, such as a reader's subscription
     subscription_name: str
     subscription_type: str
     name: str
@@ -177,8 +177,8 @@ class ConsumerRow:
     last_flow_ms: int  # 0 = never
     last_delivery_ms: int  # 0 = never
     last_ack_ms: int  # 0 = never
-    # Time when the oldest unacked message was delivered. On Exclusive and Failover, time of the latest
-    # delivery. 0 means that no message is unacked, or that the client is a reader.
+    # Time when the oldest unacked message was delivered. On Exclusive and Failover, it is the time of the latest
+    # delivery. 0 means that no message is unacked, or that the subscription is not durable.
     oldest_delivered_ms: int
     updated_ms: int
     properties: dict[str, str]
@@ -233,7 +233,10 @@ def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
 
 
 def consumers_of(subscriptions: Sequence[int], *, limit: int = CONSUMERS_SHOWN) -> list[ConsumerRow]:
-    """Return the first `limit` consumers of the subscriptions by name, sorted by priority and name."""
+    """Return the consumers of the subscriptions, sorted by priority and name.
+
+    If there are more than `limit`, leaves out the last ones by name.
+    """
     asked = ClientsAsked(limit=limit)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))
     return sorted(page.rows, key=lambda row: (row.priority, row.name, row.key))

@@ -1,6 +1,7 @@
 """The entries that a cursor has acked beyond its mark-delete position.
 
-The index of an entry is its number in the log, counted over all ledgers. A run is a range of indexes.
+The index of an entry is its number in the log, counted over all ledgers. A run is a range of indexes. The broker stores
+these acks in chunks, each for 32,768 entries of a ledger.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class AckedBeyond:
 
     runs: tuple[Run, ...]  # Sorted by index, never adjacent
     entries: int
-    ack_sets: Mapping[int, int]  # Bitset of the unacked members, by the batch's index
+    ack_sets: Mapping[int, int]  # Bitset of the unacked messages in a batch, by the batch's index
     complete: bool  # False = only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
@@ -69,7 +70,7 @@ def acked_beyond(subscription_id: int, log: Log, mark_delete: int) -> AckedBeyon
 
 
 def acked_beyond_each(cursors: Mapping[int, tuple[Log, int]]) -> dict[int, AckedBeyond]:
-    """Do the same as `acked_beyond` for several subscriptions, by id."""
+    """Read the acked entries of several subscriptions, by id, as `acked_beyond` does."""
     chunks: dict[int, list[_Chunk]] = {each: [] for each in cursors}
     for row in fetch(_Chunk, "subscription", "chunks", {"cursors": list(cursors), "limit": CHUNKS_READ + 1}):
         chunks[row.cursor_id].append(row)
@@ -100,17 +101,17 @@ def _read(chunks: Sequence[_Chunk], log: Log, mark_delete: int) -> AckedBeyond:
 
 
 def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
-    """Yield the runs of set bits of a little-endian bitmap. Its lowest bit is the index `base`."""
+    """Yield the runs of set bits of a little-endian bitmap. The lowest bit stands for the index `base`."""
     text = format(int.from_bytes(bits, "little"), "b")[::-1]
     for match in _ONES.finditer(text):
         yield base + match.start(), base + match.end() - 1
 
 
 def members_of(column: bytes) -> dict[int, int]:
-    """Return the bitset of each partly acked batch, by entry id.
+    """Return the bitset of the unacked messages in each partly acked batch, by entry id.
 
-    The layout is a version byte 1, and for each entry an id (u64), a length (u16) and the bitset. All values are
-    little-endian. An unknown layout gives an empty dictionary, because the pages must open with a newer broker.
+    The layout is the version byte 1, and for each entry an id (u64), a length (u16) and the bitset. All values are
+    little-endian. An unknown layout gives an empty dictionary, so that the pages open if the broker is newer.
     """
     found: dict[int, int] = {}
     at = 1

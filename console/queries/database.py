@@ -77,14 +77,14 @@ def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]
 
 
 def fetch_text(row_type: type[T], text: str, parameters: Mapping[str, Any]) -> list[T]:
-    """Do the same as `fetch` for the text of a query."""
+    """Run the query `text`, and otherwise do the same as `fetch`."""
     return _run(row_type, text, parameters)
 
 
 def fetch_entries(
     row_type: type[T], name: str, stores: Collection[Store], parameters: Mapping[str, Any]
 ) -> list[T]:
-    """Run a query of log.sql on segments and files.
+    """Run a query of log.sql on segments, which are tables of entries, and on files of offloaded ledgers.
 
     Leaves out files that retention has deleted and segments that were dropped. Raises
     pipeline.errors.OffloadUnavailable if a file cannot be read or was lost.
@@ -100,7 +100,7 @@ def _in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list
         return rows_in_file(name, store, parameters)
     except LedgerFileMissing:
         if fetch(_Ledger, "log", "of_file", {"file_name": store.name}):
-            # The ledger still names the file, so retention did not delete it.
+            # A ledger still names the file, so retention did not delete the file.
             raise
         return []
 

@@ -1,4 +1,8 @@
-"""The history of a topic, of a subscription or of all topics, with the acts in that time."""
+"""The history of a topic, of a subscription or of all topics, with the acts in that time.
+
+A point stores the numbers of 10 seconds to 1 hour. A frame is the time that a chart covers. An act is a logged change,
+such as the reset of a cursor.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +34,10 @@ __all__ = [
     "sparklines",
 ]
 
-PARTITIONS_CHARTED: Final = 100  # A chart looks up each step for each partition
+PARTITIONS_CHARTED: Final = 100  # Limited because a chart looks up each step for each partition
 _ACTS = 50
 _HOUR_MS = 3_600_000
-_LATE_MS = 300_000  # Longest gap allowed at the end of a sparkline
+_LATE_MS = 300_000  # Longest lag of the points that a sparkline allows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +135,7 @@ def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int
     """Return the backlog of the last hour, for the rows of a list.
 
     `backlogs` has the current backlogs by topic id and subscription id. Subscription 0 is the topic itself. Returns {}
-    if points from before the last 5 minutes are missing.
+    if the stored points lag by more than 5 minutes.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS
@@ -214,7 +218,7 @@ def readings_of(
 
 
 def ends_of(frame: Frame, until_ms: Mapping[int, int]) -> dict[str, int]:
-    """Return the query parameters that limit the time read from the points of each resolution."""
+    """Return query parameters with the time range to read from the points of each resolution."""
     ends: dict[str, int] = {}
     for resolution_s, (from_ms, to_ms) in spans(frame, until_ms).items():
         ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
@@ -231,9 +235,9 @@ def acts_in(
 ) -> tuple[ActMark, ...]:
     """Return at most 50 acts that were applied in this time, newest first.
 
-    `topic_id` 0 means all topics. `subscription_id` 0 means all subscriptions of the topic, or only those
-    named `subscription`. Acts on the topic itself are included. Leaves out commits. Only the newest 200 acts before
-    `until_ms` are considered.
+    `topic_id` 0 means all topics. `subscription_id` 0 means all subscriptions of the topic, or, if `subscription` is
+    given, those with this name. Includes acts on the topic itself. Leaves out offset commits of pull consumers.
+    Considers only the newest 200 acts before `until_ms`.
     """
     return tuple(
         fetch(

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 BOOKMARKS = 500
-OLDEST_OF = 10_000  # Cursors to look up; no topic has more partitions
+OLDEST_OF = 10_000  # Limit of cursors to look up; no topic has more partitions
 
 N = TypeVar("N", int, float)
 
@@ -55,7 +55,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookmarkRow:
-    """A bookmark of a topic."""
+    """A bookmark, which is a named position in a topic. Until the bookmark expires, the messages after it are kept."""
 
     name: str
     id: str  # Written as ledger:entry
@@ -223,8 +223,8 @@ def totals(scope: Scope) -> Totals:
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
     """Return when the oldest unacked entry was stored, by subscription and partition.
 
-    Leaves out cursors without an unacked entry. At most 10,000 cursors are looked up, subscription by subscription in
-    the order of names. For an offloaded ledger, returns the time of the ledger's first or last entry.
+    Leaves out cursors without an unacked entry. Looks up at most 10,000 cursors, sorted by subscription. If there are
+    more, leaves out the last subscription. In an offloaded ledger, uses the time of the first or last entry.
     """
     rows = fetch(
         _FirstUnacked,

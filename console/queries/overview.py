@@ -34,7 +34,7 @@ COUNTED = 1000  # Above this number, the page says "more than"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstRow:
-    """A subscription with a problem. Its numbers are the broker's last report."""
+    """A subscription with a problem, and the numbers that the broker last reported."""
 
     id: int
     name: str
@@ -66,7 +66,7 @@ class DatabaseConnections:
 
     @property
     def tone(self) -> Tone:
-        """Return how serious the shortage of connections is."""
+        """How serious the shortage of connections is."""
         share = self.in_use / max(self.most, 1)
         return "bad" if share >= _FULL else "warn" if share >= _NEARLY_FULL else "good"
 
@@ -79,8 +79,8 @@ def database_connections() -> DatabaseConnections:
 def worst_subscriptions(scope: Scope) -> list[WorstRow]:
     """Return at most 12 subscriptions that are stuck, falling behind, paused or draining.
 
-    The result is sorted by state and then by backlog. The query considers at most 300 subscriptions, so that its cost
-    stays bounded. Subscriptions that have been in the worst states for longest are considered first.
+    The result is sorted by state, the worst first, and then by backlog. To bound its cost, the query considers only the
+    300 subscriptions with the worst states, and among equal states those that have had the state for longest.
     """
     return fetch(
         WorstRow,

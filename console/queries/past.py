@@ -1,4 +1,8 @@
-"""The stored points, acts and alerts of a topic or a subscription at one moment in the past."""
+"""The stored points, acts and alerts of a topic or a subscription at one moment in the past.
+
+A point stores the numbers of 10 seconds to 1 hour. A frame is the time that a chart covers. An act is a logged change,
+such as the reset of a cursor.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class PastAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseAct:
-    """The act that last paused or resumed the subscription before the moment."""
+    """The last act before the moment that paused or resumed the subscription."""
 
     id: int
     kind: str
@@ -59,7 +63,7 @@ class _Last:
 def past_of(
     at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
 ) -> Past | None:
-    """Return the stored data about a moment. None if the moment is in the future or no points are kept for it.
+    """Return the stored data about a moment, or None for the future and for times whose points are deleted.
 
     `is_sum` says that the topic is partitioned. The shortest points of a partitioned topic cover a minute.
     """
@@ -100,6 +104,6 @@ def past_of(
 
 
 def _resolution_s(age_ms: int, kept_ms: Mapping[int, int], *, is_sum: bool) -> int | None:
-    """Return the length of the shortest points that are kept at this age."""
+    """Return the length in seconds of the shortest points that are kept at this age."""
     fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
     return next(fitting, None) if age_ms >= 0 else None

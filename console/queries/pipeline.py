@@ -1,4 +1,7 @@
-"""Runs and schedules of the pipeline's jobs, and hourly statistics of topics."""
+"""Runs and schedules of the pipeline's jobs, and hourly statistics of topics.
+
+A run is one execution of a Spark job on a topic.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class RunsAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
-    """A run in a list."""
+    """A run with the columns that lists show."""
 
     id: int
     job: str
@@ -77,7 +80,7 @@ class RunRow(RunHead):
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the run has ended."""
+        """Whether the run has ended."""
         return self.ended_at is not None
 
     @property
@@ -142,7 +145,7 @@ class _Seen:
 
 
 def runs(asked: RunsAsked, scope: Scope) -> tuple[list[RunHead], int | None]:
-    """Return a page of runs in scope, newest first, and the `before` of the next page."""
+    """Return a page of runs in scope, newest first, and the next page's `before`, or None if there is no next page."""
     rows = fetch(
         RunHead,
         "pipeline",

@@ -1,4 +1,7 @@
-"""A user's roles, and the data that the user may see."""
+"""A user's roles, and the data that the user may see.
+
+An act is a logged change, such as the reset of a cursor. A run is one execution of a Spark job on a topic.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ __all__ = [
     "keys_in",
 ]
 
-NAMESPACES_MOST: Final = 5000  # Namespaces that a pattern `tenant/*` can cover
+NAMESPACES_MOST: Final = 5000  # Limit of namespaces that a pattern `tenant/*` covers
 _TOO_LARGE: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRow:
-    """A role of a user."""
+    """A role of a user in the namespaces that match a pattern."""
 
     role: int
     pattern: str  # One of *, tenant/* and tenant/namespace
@@ -53,7 +56,7 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The data that a user's lists and sums include. If the fields are None, the scope is everything."""
+    """The data that a user's lists and sums include. The fields are None if the user may see everything."""
 
     namespace_ids: tuple[int, ...] | None = None
     namespaces: tuple[str, ...] | None = None
@@ -74,7 +77,7 @@ class Scope:
 
     @property
     def is_everything(self) -> bool:
-        """Return whether the scope includes all data."""
+        """Whether the scope includes all data."""
         return self.namespace_ids is None
 
     @property
@@ -119,7 +122,7 @@ def grants_of_role(role: str) -> list[GrantRow]:
 
 
 def keys_in(scope: Scope, keys: Iterable[str]) -> frozenset[str]:
-    """Return the keys of a live stream that are in scope, such as `topic:5`, `sub:9` or `act:7`.
+    """Return the keys that are in scope. A page listens for changes of a key, such as `topic:5`, `sub:9` or `act:7`.
 
     The key `acts` is in every scope.
     """

@@ -1,6 +1,6 @@
 """Read entries from the files of offloaded ledgers.
 
-The rows have the same fields as the rows of a query of log.sql.
+The rows have the same fields as the rows that log.sql reads from PostgreSQL.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["FileStore", "Store", "rows_in_file", "store_of"]
 
 _PAUSE_S: Final = 5.0
 _CACHE_BYTES: Final = 16 * 1024 * 1024
-_MAY_HAVE_OTHER_KEYS: Final = 33  # Flags of a batch and of an ordering key
+_MAY_HAVE_OTHER_KEYS: Final = 33  # The flags of a batch (1) and of an ordering key (32)
 
 Row = dict[str, Any]
-# The monotonic time in seconds until which calls raise, and the error's text, for each storage that failed.
+# For each storage that failed, the monotonic time in seconds until which calls raise, and the text of the error.
 _away: WeakKeyDictionary[LedgerFiles, tuple[float, str]] = WeakKeyDictionary()
 
 
@@ -36,7 +36,7 @@ class FileStore:
     ledger_id: int
 
 
-Store = int | FileStore  # A segment's number, or a file
+Store = int | FileStore  # Number of a segment, which is a table of entries, or a file
 
 
 def store_of(*, ledger_id: int, segment_id: int | None, file_name: str | None) -> Store | None:
@@ -45,7 +45,7 @@ def store_of(*, ledger_id: int, segment_id: int | None, file_name: str | None) -
 
 
 def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
-    """Answer the query `name` of log.sql for one ledger.
+    """Answer the query `name` of log.sql from the file of one ledger.
 
     Raises pipeline.errors.OffloadUnavailable if the file cannot be read, and its subclass LedgerFileMissing if the file
     does not exist. After the storage has failed, calls raise at once for 5 s. An attempt may take seconds, and pages

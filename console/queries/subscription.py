@@ -64,8 +64,8 @@ class SubscriptionHead:
 class PendingRow:
     """Entries that were delivered together and wait for an ack.
 
-    On Exclusive and Failover, the rows cover all entries read after mark-delete. The first row counts all unacked
-    messages.
+    On Exclusive and Failover, the rows cover all entries read after mark-delete, and `messages` of the first row counts
+    all unacked messages.
     """
 
     subscription_id: int
@@ -96,7 +96,7 @@ class PartitionedHead:
 
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
-    """Find a subscription by the full name of its topic and the subscription's name."""
+    """Find a subscription by its topic's full name and its own name."""
     named = {"ids": [], "topic": topic, "subscription": subscription}
     return fetch_one(SubscriptionHead, "subscription", "heads", named)
 
@@ -108,7 +108,7 @@ def subscription_heads(ids: Sequence[int]) -> dict[int, SubscriptionHead]:
 
 
 def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
-    """Find a subscription by the full name of a partitioned topic and the subscription's name."""
+    """Find a subscription by its partitioned topic's full name and its own name."""
     return fetch_one(
         PartitionedHead, "subscription", "partitioned_head", {"topic": topic, "subscription": subscription}
     )

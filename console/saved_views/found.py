@@ -72,7 +72,7 @@ def user_id_of(request: HttpRequest) -> int:
 def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
     """Return the saved views of the requested list.
 
-    Returns None for other pages, and for one block of a page.
+    Returns None if the request is for another page, or for only some blocks of a page.
     """
     saved_list = None if request.resolver_match is None else list_of(request.resolver_match)
     if saved_list is None or "part" in request.GET:

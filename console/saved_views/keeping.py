@@ -25,7 +25,7 @@ __all__ = [
     "sharing_of",
 ]
 
-VIEWS_MOST: Final = 200  # Views of one user
+VIEWS_MOST: Final = 200  # Limit for one user
 _LOCK: Final = 0x5657  # First key of the advisory lock
 
 
@@ -36,7 +36,7 @@ class ViewRefused(Exception):
 def save_view(
     user_id: int, saved_list: SavedList, *, name: str, query: str, shared_in: str, is_default: bool
 ) -> SavedView:
-    """Save filters under a name. Replaces the view of the list with the same name.
+    """Save filters under a name. Replaces the user's view of this list with the same name.
 
     Raises ViewRefused if the filters are too long or the user has too many views.
     """
@@ -81,7 +81,7 @@ def set_default(view: SavedView, *, is_default: bool) -> None:
 
 
 def share_view(view: SavedView, shared_in: str) -> None:
-    """Share a view with users who are operators in all patterns of `shared_in`.
+    """Share a view with users who are operators in all namespace patterns of `shared_in`.
 
     An empty text ends the sharing.
     """
@@ -94,7 +94,7 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the patterns, separated by spaces, in which a user must be an operator to see a shared view.
+    """Return the namespace patterns, separated by spaces, in which users of a shared view must be operators.
 
     Filters can contain names and parts of messages. Other users must therefore be operators wherever the owner is an
     operator. A list about one topic needs only the topic's namespace. An empty result means that the view cannot be

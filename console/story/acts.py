@@ -1,4 +1,7 @@
-"""Acts that skipped one message, made it a dead letter, or moved a cursor over it."""
+"""Acts that skipped one message, made it a dead letter, or moved a cursor over it.
+
+An act is a logged change, such as the reset of a cursor.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ACTS", "ActOnMessage", "Effect", "acts_on", "effects_of"]
 
-MOST_ACTS: Final = 50  # Latest acts of one subscription
+MOST_ACTS: Final = 50  # For each subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +27,13 @@ class ActOnMessage:
     kind: str
     who: str
     finished_ms: int
-    before: str | None  # Mark-delete position, written ledger:entry
+    before: str | None  # Mark-delete position before the act, written as ledger:entry
     after: str
     # The value "one" means that the act acked the entry at `position`. Other acts moved the cursor.
     how: str | None
     # The entry to ack, the entry that a reset delivers next, or the planned mark-delete position of a move.
     position: str | None
-    inside: str | None  # Partly acked batch that comes next after a move
+    inside: str | None  # Position of the partly acked batch that follows mark-delete after a move
     # If the target is inside a batch, the hexadecimal bitset of the messages that stayed unacked.
     remaining: str | None
     undo_of: int | None
@@ -48,7 +51,7 @@ class Effect(StrEnum):
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
     """Return the latest acts that changed these subscriptions' cursors.
 
-    Returns at most MOST_ACTS + 1 acts of each subscription.
+    Returns at most MOST_ACTS + 1 acts for each subscription.
     """
     if not subscriptions:
         return []
@@ -65,7 +68,7 @@ def effects_of(
 ) -> list[tuple[ActOnMessage, Effect]]:
     """Return the acts that affected a message, with their effects.
 
-    The acts must belong to one subscription, from old to new.
+    Pass the acts of one subscription, oldest first.
     """
     found: dict[int, tuple[ActOnMessage, Effect]] = {}
     is_out = False  # The message is acked, and mark-delete is still before the message

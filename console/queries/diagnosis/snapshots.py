@@ -1,4 +1,7 @@
-"""Build the snapshots from which subscriptions are diagnosed."""
+"""Build the snapshots from which subscriptions are diagnosed.
+
+The module is long because a snapshot copies columns from many queries.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +62,11 @@ class Parts:
     """The data of a diagnosis that other blocks of the subscription's page also show."""
 
     log: Log
-    mark_delete: int  # Index in the log
+    mark_delete: int  # Index of the mark-delete entry in the log
     acked: AckedBeyond
     pending: Sequence[PendingRow]
     consumers: Sequence[ConsumerRow]
-    first: EntryAt | None  # First entry that is not completely acked; None = none, or unreadable
+    first: EntryAt | None  # First entry that is not completely acked; None = no such entry, or unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,7 @@ class _Around:
     topic_policies: dict[str, Any]
     last_append_ms: int | None
     producers: int | None
-    # The fields from `blocked` to `key_is_draining` are None if the broker has not reported.
+    # The fields from `blocked` to `key_is_draining` are None until the broker has reported them.
     blocked: bool | None
     rate_limited: bool | None
     gap: str | None
@@ -90,7 +93,7 @@ class _Around:
     left_cause: str | None
     left_detail: str | None
     left_ms: int | None
-    paused_by: str | None  # None = not paused, or the act was deleted
+    paused_by: str | None  # None = not paused, or the record of the pause was deleted
     paused_at: datetime | None
     paused_reason: str | None
     slowest_name: str | None
@@ -169,7 +172,7 @@ def _consumers(subscriptions: Sequence[int]) -> list[ConsumerRow]:
     found = consumers_of(subscriptions, limit=most)
     if len(found) < most or len(subscriptions) == 1:
         return found
-    # The query reached its limit, so it may have left out every consumer of a subscription.
+    # The query reached its limit, so it may have left out all consumers of some subscriptions.
     return [row for each in subscriptions for row in consumers_of([each], limit=CONSUMERS_SHOWN)]
 
 

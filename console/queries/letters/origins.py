@@ -16,7 +16,7 @@ _MOST: Final = 40
 
 
 class Origin(NamedTuple):
-    """The topic and the subscription that letters come from."""
+    """The topic and the subscription that dead letters come from."""
 
     topic: str
     subscription: str

@@ -1,4 +1,7 @@
-"""Dead-letter topics, and the ledgers of the original messages."""
+"""Dead-letter topics, and the ledgers of the original messages.
+
+A letter is a message in a dead-letter topic.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class LetterTopicRow:
     id: int
     name: str
     messages_in: int | None
-    waiting_messages: int | None  # Backlog of the worst subscription
+    waiting_messages: int | None  # Largest backlog of a subscription; None also without a subscription
     stored_bytes: int | None
     last_append_ms: int | None  # 0 = never
     updated_ms: int | None
@@ -59,7 +62,7 @@ class LetterTopicRow:
     worst_subscription: str | None
     oldest_ms: int | None  # Time when the oldest waiting letter was stored
     hour_messages: int | None
-    day_messages: int | None  # None = not reported, or points of the day were not read
+    day_messages: int | None  # None = not reported, or some points of the day were not read
     origins: tuple[Origin, ...]
 
 
@@ -74,7 +77,7 @@ class LetterPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLedger:
-    """A ledger whose entries are stored."""
+    """A ledger that has not been trimmed."""
 
     ledger_id: int
     topic_name: str
@@ -113,7 +116,8 @@ class _Numbers:
     oldest_ledger: int | None
     oldest_segment: int | None
     oldest_entry: int
-    # Time when the ledger's first or last entry was stored. None if the ledger is not offloaded.
+    # In an offloaded ledger, the time of the ledger's first or last entry stands for the oldest letter's time. None if
+    # the ledger is not offloaded.
     oldest_append_ms: int | None
 
 
@@ -121,7 +125,7 @@ class _Numbers:
 class _Published:
     topic_id: int
     hour_messages: int
-    day_messages: int | None  # None = points of the day were not read
+    day_messages: int | None  # None = some points of the day were not read
 
 
 def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
@@ -160,7 +164,7 @@ def unread_letters(scope: Scope, *, limit: int) -> list[UnreadLetters]:
 
 
 def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger]:
-    """Return the ledgers among `ids` that are still stored and in scope, by id."""
+    """Return the ledgers among `ids` that are in scope and have not been trimmed, by id."""
     rows = fetch(StoredLedger, "letters", "stored_ledgers", {"ledgers": list(ids), **scope.of_topics})
     return {row.ledger_id: row for row in rows}
 

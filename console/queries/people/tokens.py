@@ -28,5 +28,5 @@ class TokenRow:
 
 
 def newest_tokens() -> list[TokenRow]:
-    """Return at most 200 tokens. Valid tokens come first, and revoked tokens last."""
+    """Return at most 200 tokens: valid, then expired, then revoked tokens, the newest first in each group."""
     return fetch(TokenRow, "tokens", "newest", {"limit": TOKENS_MOST})

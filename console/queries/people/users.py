@@ -1,6 +1,7 @@
 """Users and their roles.
 
-Django's tables are read on Django's own connection, because `VELA_READ_ROLE` may read only Vela's tables.
+Django's tables are read on Django's own connection, because `VELA_READ_ROLE` may read only Vela's tables. The login
+server is an OpenID Connect provider.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class UserRow:
 
 
 def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
-    """Return a page of users, sorted by name, and the `after` of the next page. `after` is "" on the last page."""
+    """Return a page of users, sorted by name, and the next page's `after`, which is "" if there is no next page."""
     found = User.objects.filter(username__icontains=search) if search else User.objects.all()
     if after:
         found = found.filter(username__gt=after)

@@ -1,4 +1,7 @@
-"""Bookmarks of one topic and its partitions, or of all topics."""
+"""Bookmarks of one topic and its partitions, or of all topics.
+
+A bookmark is a named position in a topic. Until the bookmark expires, the messages after it are kept.
+"""
 
 from __future__ import annotations
 

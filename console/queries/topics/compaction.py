@@ -29,7 +29,7 @@ class CompactionRow:
     started_at: datetime | None
     succeeded_at: datetime | None
     failed_at: datetime | None
-    retry_at: datetime | None  # After a failure, earliest time of the policy's next run
+    retry_at: datetime | None  # After a failure, the earliest time of the policy's next run
 
 
 def compactions(topic_id: int, ends: Ends) -> list[CompactionRow]:

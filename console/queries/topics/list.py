@@ -26,8 +26,7 @@ PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
 _FEW = 500
 _LARGEST = 2.0**53
-# A place in the order by worst state is one number. It is the state times this unit, plus the time in ms when the state
-# began.
+# The sort value in the order by worst state is the state times this unit, plus the time in ms when the state began.
 _STATE_UNIT = 1 << 42
 
 
@@ -37,7 +36,7 @@ class TopicsAsked:
 
     search: str = ""
     namespace: str = ""  # Full name, tenant/namespace
-    subscription: str = ""  # Name of a subscription that the topics have
+    subscription: str = ""  # Name of a subscription that the topics must have
     only_backlog: bool = False
     state: int = 0  # State of the topic's worst subscription
     order: str = "name"  # One of ORDERS
@@ -54,7 +53,7 @@ class TopicRow:
     name: str
     partitions: int  # 0 = not partitioned
     partition_ids: list[int]  # At most 20 ids
-    backlog_messages: int | None  # Backlog of the worst subscription, summed over partitions
+    backlog_messages: int | None  # Largest backlog of a subscription, summed over partitions
     message_rate_in: float | None
     byte_rate_in: float | None
     stored_bytes: int | None
@@ -159,12 +158,12 @@ def in_order(order: str) -> str:
 
 
 def _worst_place(value: float) -> tuple[int, int]:
-    """Split a place in the order by worst state into state and time. An invalid place becomes the beginning."""
+    """Split a sort value in the order by worst state into state and time. An invalid value gives the list's start."""
     return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
 
 
 def _number(value: float) -> float:
-    """Limit a number from an address to a range that PostgreSQL can compare with every column."""
+    """Limit a number from a URL to a range that PostgreSQL can compare with every column."""
     return 0.0 if math.isnan(value) else max(-_LARGEST, min(value, _LARGEST))
 
 

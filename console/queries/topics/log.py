@@ -1,4 +1,7 @@
-"""A topic's log with an index for each entry."""
+"""A topic's log with an index for each entry.
+
+The index of an entry is its number in the log, counted over all ledgers. A segment is a table of entries.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Namespaces with totals of their topics."""
+"""Namespaces with totals of their topics.
+
+An act is a change that a user plans and applies, such as the reset of a cursor.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class NamespaceRow:
 
     @property
     def is_protected(self) -> bool:
-        """Whether applying an act needs a reason."""
+        """Whether a user must give a reason to apply an act."""
         return self.policies.get("protected") is True
 
     @property
@@ -63,7 +66,7 @@ class NamespaceNumbers:
     """Sums over the topics of a namespace. None = the broker never reported the number."""
 
     id: int
-    topics: int  # Partitions not counted
+    topics: int  # A partitioned topic counts once
     subscriptions: int  # Durable subscriptions, counted on each partition
     backlog_messages: int | None  # Sum of each topic's largest backlog
     stored_bytes: int | None

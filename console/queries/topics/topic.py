@@ -1,4 +1,7 @@
-"""Numbers, partitions, subscriptions and waiting pulls of one topic."""
+"""Numbers, partitions, subscriptions and waiting pulls of one topic.
+
+A pull is a request for messages from an offset. The broker parks a pull until a message arrives or the pull is due.
+"""
 
 from __future__ import annotations
 
@@ -95,20 +98,20 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedPull:
-    """A pull consumer's waiting request."""
+    """A pull that waits for messages."""
 
     offset: int
     parked_ms: int
-    due_ms: int  # When the broker answers without a message
+    due_ms: int  # When the broker answers even without a message
     is_filtered: bool
     address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedQueue:
-    """The waiting pulls of one queue."""
+    """The waiting pulls of one queue, which is a partition or a topic without partitions."""
 
-    queue: int  # Number of the partition; 0 = not partitioned
+    queue: int  # Number of the partition, or 0 if the topic is not partitioned
     topic_name: str
     pulls: int
     oldest: tuple[ParkedPull, ...]  # At most 50 pulls
