@@ -83,10 +83,10 @@ class _Name:
 class States:
     """The stored states of some entries on some subscriptions."""
 
-    # The key is cursor, ledger and chunk.
-    # The value is the bitmap of completely acked entries and the ack sets by entry id.
+    # By cursor, ledger and chunk, which is a block of entries: the bitmap of completely acked entries, and for each
+    # partly acked batch the bitset of its unacked messages.
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]
-    last_acked: Mapping[int, Place]  # Last completely acked entry after mark-delete, by cursor
+    last_acked: Mapping[int, Place]  # Last completely acked entry after mark-delete, by cursor id
     pending: Mapping[tuple[int, Place], Delivery]
 
     def of(
