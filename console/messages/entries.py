@@ -89,7 +89,7 @@ def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int
 
 
 def unacked_members(opened: OpenedEntry, unacked: int | None) -> tuple[Message, ...]:
-    """Return the messages whose bits are set in `unacked`, or every message if it is None."""
+    """Return the messages whose bits are set in `unacked`. If `unacked` is None, return all messages."""
     if unacked is None:
         return opened.messages
     return tuple(

@@ -48,7 +48,7 @@ def export(
     """Return the pieces of a file with the matching messages.
 
     The last line says why the file ends. About once a second a piece is empty, so that the caller can stop.
-    Without `with_contents`, the file has only the fields in `_METADATA`. Raises AskedInvalid at once.
+    Without `with_contents`, the file has only the fields in `_METADATA`. Raises AskedInvalid before the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)

@@ -57,7 +57,7 @@ def matches(filters: Filters, message: Message, *, has_payload: bool = True) -> 
 
 
 def slots_of_key(key: str) -> list[int]:
-    """Return the hash slots of a key that is given as text and, if possible, of its base64 reading."""
+    """Return the hash slot of a key. If the key is valid base64, add the slot of the decoded bytes."""
     hashed = [key.encode()]
     decoded = _from_base64(key)
     if decoded is not None:

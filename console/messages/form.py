@@ -106,7 +106,7 @@ class BrowseForm(FilterForm):
 
     @property
     def zone_name(self) -> str:
-        """The time zone in the field `zone`. If it is empty, UTC if `at` is given, or else the user's zone."""
+        """The field `zone`. If the field is empty, UTC with a given `at`, or else the user's time zone."""
         return self.data.get("zone") or ("UTC" if self.data.get("at") else zone_name())
 
 

@@ -189,7 +189,7 @@ def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
 
 
 def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
-    """Return the index of each lane's first entry at or after `time_ms`, or the log's end."""
+    """Return the index of each lane's first entry stored at or after `time_ms`, or the log's end."""
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:

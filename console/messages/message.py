@@ -66,7 +66,7 @@ class FoundMessage:
 
     @property
     def act_id(self) -> str:
-        """Return the message id in the form that acts expect."""
+        """Return the message id in the form that acts (operators' changes) expect."""
         return str(MessageId(self.spot.ledger_id, self.spot.entry_id, -1, self.spot.batch_index))
 
     @property

@@ -65,7 +65,7 @@ class PeekedMessage:
 
     @property
     def message_id(self) -> str:
-        """Return the message id in the form that acts expect."""
+        """Return the message id in the form that acts (operators' changes) expect."""
         return str(MessageId(self.ledger_id, self.entry_id, batch_index=self.batch_index))
 
 
@@ -154,7 +154,7 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
 def preview_of(payload: bytes) -> tuple[str, bool]:
     """Return the first 200 characters of a text and True, or the first 64 bytes in hexadecimal and False.
 
-    A text is UTF-8 in its first 800 bytes, and has no control characters except tabs and line ends there.
+    A payload is text if its first 800 bytes are UTF-8, without control characters except tabs and line breaks.
     """
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:

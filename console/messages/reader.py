@@ -146,8 +146,8 @@ class LaneReader:
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
         """Count the steps, and the entries that are gone.
 
-        The query always returns the last entry of each range, even if the key hash does not match. If the rows of a
-        range stop earlier, the remaining entries are no longer stored.
+        In reading order, the query always returns the last entry of each range, even if the key hash does not match.
+        If the rows of a range stop earlier, the remaining entries are no longer stored.
         """
         steps: list[int] = []
         gone = at = before = 0

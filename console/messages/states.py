@@ -83,8 +83,8 @@ class _Name:
 class States:
     """The stored states of some entries on some subscriptions."""
 
-    # By cursor, ledger and chunk, which is a block of entries: the bitmap of completely acked entries, and for each
-    # partly acked batch the bitset of its unacked messages.
+    # The key is a cursor, a ledger and a chunk, which is a block of entries. The value has the bitmap of completely
+    # acked entries, and the bitset of unacked messages for each partly acked batch.
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]
     last_acked: Mapping[int, Place]  # Last completely acked entry after mark-delete, by cursor id
     pending: Mapping[tuple[int, Place], Delivery]

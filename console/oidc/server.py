@@ -19,7 +19,7 @@ __all__ = ["LoginServer", "forget", "keys_of", "login_server", "request"]
 TIMEOUT_S: Final = 10.0
 
 _KEPT_S: Final = 3600.0
-# A token with an unknown key makes us read the keys again, at most once in this time.
+# A token with an unknown key makes the console read the keys again, at most once in this time.
 _KEYS_ANEW_S: Final = 30.0
 
 _servers: Final[dict[str, tuple[float, LoginServer]]] = {}

@@ -1,4 +1,4 @@
-"""Remember in the session a user who gave the right password and is not logged in yet."""
+"""Keep a user who gave the right password in the session until the login is complete."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class ActRow:
     undo_until: datetime | None
     created_at: datetime
     finished_at: datetime | None
-    undoable: bool  # Inside the undo window, and no later act moved the same cursors
+    undoable: bool  # The undo window is open, and no later act moved the same cursors
     undone_by_id: int | None
 
 
@@ -89,14 +89,14 @@ def plans_for_second_person(scope: Scope) -> list[ActRow]:
 
 
 def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:
-    """Return a page of the log, newest first, and the `before` of the next page, or None at the end."""
+    """Return a page of the log, newest first, and the next `before`, or None at the end."""
     return acts_page(asked, scope, before=asked.before, limit=LOG_ROWS)
 
 
 def acts_page(
     asked: ActsAsked, scope: Scope, *, before: int | None, limit: int
 ) -> tuple[list[ActRow], int | None]:
-    """Return at most `limit` acts older than `before`, newest first, and the next `before` or None at the end."""
+    """Return at most `limit` acts older than `before`, newest first, and the next `before`, or None at the end."""
     rows = _log(asked, scope, before, limit + 1)
     return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 

@@ -52,7 +52,7 @@ class RuleRow:
     error: str | None
     next_at: datetime | None
     attempts: int | None
-    firing: int  # Number of alerts
+    firing: int  # Number of firing alerts
 
     @property
     def condition(self) -> str:

@@ -42,7 +42,7 @@ class Decoded:
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:
-    """Decode a payload. If `is_whole` is false, `payload` is only a beginning and can only be decoded as text.
+    """Decode a payload. If `is_whole` is false, `payload` is only the beginning and can only be decoded as text.
 
     A payload that decompresses to more than `most_bytes` stays compressed.
     """
