@@ -12,7 +12,10 @@ __all__ = ["Grant", "Identity", "Preferences", "Role", "SavedView", "SecondFacto
 
 
 class Role(models.IntegerChoices):
-    """The rights of a user in some namespaces. Each role includes the rights of the roles before it."""
+    """The rights of a user in some namespaces. Each role includes the rights of the roles before it.
+
+    An act is an operator's change, such as a cursor reset.
+    """
 
     VIEWER = 1, gettext_lazy("viewer")  # Sees names, numbers and acts
     READER = 2, gettext_lazy("reader")  # Sees keys, properties and payloads of messages
@@ -31,7 +34,7 @@ class Grant(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     role = models.SmallIntegerField(choices=Role)
     pattern = models.TextField()
-    # True if a group at the login server gives this grant. Each login renews these grants.
+    # True if a group at the login server (OpenID Connect) gives this grant. Each login renews these grants.
     from_login = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -70,10 +73,10 @@ class SavedView(models.Model):
     path = models.TextField()
     name = models.TextField()
     query = models.TextField()  # Filters and sort order, without the page number
-    # Namespace patterns, separated by spaces. Operators in all of these namespaces see the view.
+    # Namespace patterns, separated by spaces. Users who are operators in all of these namespaces see the view.
     # If the field is empty, only the owner sees the view.
     shared_in = models.TextField(default="")
-    is_default = models.BooleanField(default=False)  # Opens when the owner opens the list without filters
+    is_default = models.BooleanField(default=False)  # Applies when the owner opens the list without filters
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -93,7 +96,7 @@ class SavedView(models.Model):
 
 
 class Identity(models.Model):
-    """A user's identity at the login server. The user cannot log in with a password."""
+    """A user's identity at the OpenID Connect server. The user cannot log in with a password."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="identity"
@@ -114,7 +117,7 @@ class Identity(models.Model):
 class SecondFactor(models.Model):
     """The authenticator app of one user.
 
-    VELA_READ_ROLE cannot read the table, because the table's name does not begin with `vela_`.
+    The database role VELA_READ_ROLE cannot read the table, because the table's name does not begin with `vela_`.
     """
 
     user = models.OneToOneField(

@@ -1,4 +1,4 @@
-"""Tell where a request comes from, for the act log and for the count of failed logins."""
+"""Tell where a request comes from, for the log of operators' changes and for the count of failed logins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def api_origin_of(request: HttpRequest) -> str:
 
 
 def client_address(request: HttpRequest) -> str:
-    """Return the client's address that the outermost of VELA_PROXY_COUNT proxies saw, or else the peer's address."""
+    """Return the address that the outermost of VELA_PROXY_COUNT proxies saw, or else the peer's address."""
     peer = str(request.META.get("REMOTE_ADDR", ""))
     proxies = getattr(settings, "VELA_PROXY_COUNT", 0)
     forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]

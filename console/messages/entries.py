@@ -26,13 +26,13 @@ class StoredEntry:
     entry_id: int
     messages: int
     append_ms: int
-    deliver_at_ms: int  # 0: at once
+    deliver_at_ms: int  # 0 means at once
     size_bytes: int
     data: bytes
 
     @property
     def place(self) -> Place:
-        """Return ledger id and entry id as a dictionary key."""
+        """Return the ledger id and the entry id, for use as a dictionary key."""
         return (self.ledger_id, self.entry_id)
 
 
@@ -51,8 +51,8 @@ class OpenedEntry:
 
     stored: StoredEntry
     header: EntryHeader | None = None
-    messages: tuple[Message, ...] = ()  # Batch order, without members that compaction removed
-    outer: Message | None = None  # Metadata of a single message whose payload cannot be read
+    messages: tuple[Message, ...] = ()  # In batch order, without messages that compaction removed
+    outer: Message | None = None  # Metadata of an unbatched message whose payload cannot be read
     trouble: Trouble | None = None
     why: str = ""
 
@@ -89,7 +89,7 @@ def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int
 
 
 def unacked_members(opened: OpenedEntry, unacked: int | None) -> tuple[Message, ...]:
-    """Return the unacked messages. `unacked` is their bitset, or None for every message."""
+    """Return the messages whose bits are set in `unacked`. If `unacked` is None, return all messages."""
     if unacked is None:
         return opened.messages
     return tuple(

@@ -1,4 +1,4 @@
-"""Find one message of a topic by its number."""
+"""Find one message of a topic by its number, counted from the start or from the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | 
 
 
 def _in_ledger(log: Log, ledger: LedgerRow, wanted: int) -> PeekedMessage | None:
-    """Find the message by binary search. An entry that cannot be read is returned as one message."""
+    """Find the message by binary search. If its entry cannot be read, return the entry as one message."""
     low, high = 0, ledger.entries - 1
     found: EntryAt | None = None
     while low <= high:

@@ -18,7 +18,7 @@ from console.queries.topics.topic import TopicHead
 __all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "export"]
 
 MOST_EXPORTED: Final = 10_000
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # Unread data of a slow client waits in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # Data that a slow client has not read waits in memory
 
 _METADATA: Final = (
     "id",
@@ -53,7 +53,7 @@ def export(
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)
     names = _METADATA + (_CONTENTS if with_contents else ())
-    # The file already has a field for the key.
+    # Leave out the column `key`, because the file already has a field of this name.
     chosen = tuple(column for column in asked.columns if column.name not in names) if with_contents else ()
     return _pieces(scan, form=form, names=names, chosen=chosen)
 

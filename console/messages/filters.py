@@ -23,7 +23,7 @@ class Filters:
 
     key: str = ""  # A binary key can be given as UTF-8 text or as base64
     property_name: str = ""
-    property_value: str | None = None  # None: any value
+    property_value: str | None = None  # None accepts any value
     json_test: JsonTest | None = None
     text: str = ""
 
@@ -57,7 +57,7 @@ def matches(filters: Filters, message: Message, *, has_payload: bool = True) -> 
 
 
 def slots_of_key(key: str) -> list[int]:
-    """Return the hash slots of the key as text and, if possible, as base64."""
+    """Return the hash slot of a key. If the key is valid base64, add the slot of the decoded bytes."""
     hashed = [key.encode()]
     decoded = _from_base64(key)
     if decoded is not None:

@@ -44,7 +44,7 @@ class ColumnsField(forms.Field):
 
 
 class FilterForm(forms.Form):
-    """Reads filters from the query string. A valid form has the request in `asked`."""
+    """Reads filters from the query string. A valid form describes the search in `asked`."""
 
     partition = forms.IntegerField(
         label=gettext_lazy("Partition"), required=False, min_value=0, max_value=1_000_000
@@ -87,7 +87,7 @@ class FilterForm(forms.Form):
 
 
 class BrowseForm(FilterForm):
-    """Adds the start and the direction to the filters."""
+    """Adds fields for the start, the direction and the number of rows."""
 
     start = forms.ChoiceField(
         label=gettext_lazy("Start"),
@@ -106,12 +106,12 @@ class BrowseForm(FilterForm):
 
     @property
     def zone_name(self) -> str:
-        """The time zone of `at`. If `at` has no zone, the zone is UTC. Without `at`, the zone is the user's."""
+        """The field `zone`. If the field is empty, UTC with a given `at`, or else the user's time zone."""
         return self.data.get("zone") or ("UTC" if self.data.get("at") else zone_name())
 
 
 def asked_of(given: dict[str, Any]) -> Asked:
-    """Return the request that these values describe. Raises AskedInvalid if a value is wrong."""
+    """Return the search that these values describe. Raises AskedInvalid if a value is wrong."""
     start: Start = given.get("start") or "newest"
     order = given.get("order") or ("older" if start == "newest" else "newer")
     at = given.get("at") or ""

@@ -21,16 +21,19 @@ MOST_LANES = 32  # Each lane costs extra queries
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """The log of a topic or partition, with the ranges to read."""
+    """The log of a topic or partition, with the ranges to read.
+
+    A log index is the number of an entry, counted over all ledgers of the log.
+    """
 
     topic_id: int
     topic_name: str
     partition: int  # -1 unless the request names a partitioned topic
     log: Log
-    spans: tuple[Run, ...]  # Log indexes, oldest first
+    spans: tuple[Run, ...]  # Ranges of log indexes, oldest first
     cursor: CursorAt | None = None
     # Maps the log index of a partly acked batch to the bitset of its unacked messages.
-    # If None, acked messages are read too.
+    # If None, the search reads acked messages too.
     unacked: Mapping[int, int] | None = None
     is_cut: bool = False  # The cursor has more acks than one read returns
 
@@ -51,7 +54,7 @@ class _Topic:
 def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
     """Return the ranges to read in each log.
 
-    Raises AskedInvalid if the topic has no such partition, subscription or position, or too many partitions to merge.
+    Raises AskedInvalid if the topic lacks the partition, subscription or position, or has too many partitions to merge.
     """
     topics = _topics(head, asked.partition)
     logs = logs_of([topic.id for topic in topics])
@@ -149,7 +152,7 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that they begin at a mark, or after it.
 
-    The mark's entry remains if `is_inclusive`, or if the previous page looked at only a part of the entry.
+    The mark's entry remains if `is_inclusive`, or if the previous page looked at only a part of it.
     The other lanes are cut at the mark's time. They keep all entries of that millisecond, because `Scan` skips
     the entries that the previous page looked at.
     """
@@ -170,14 +173,14 @@ def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusiv
         index = lane.log.index_of(spot.ledger_id, spot.entry_id)
         keeps_entry = is_inclusive or spot.batch_index >= 0
         is_stored = lane.log.place_at(index) == (spot.ledger_id, spot.entry_id)
-        # If the position is not stored, `index` is the end of its ledger.
+        # If the position is not stored, `index` is the end of the ledger.
         at = index + (is_stored and is_backward == keeps_entry)
         found.append(_cut_at(lane, at, is_backward=is_backward))
     return found
 
 
 def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
-    """Keep the indexes from `index` on. If backward, keep the indexes before `index`."""
+    """Keep the indexes from `index` on. In a backward search, keep the indexes before `index`."""
     low, high = (0, index - 1) if is_backward else (index, lane.log.end)
     spans = tuple(
         (max(first, low), min(last, high)) for first, last in lane.spans if first <= high and last >= low
@@ -186,7 +189,7 @@ def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
 
 
 def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
-    """Return the index of each lane's first entry at or after `time_ms`, or the log's end."""
+    """Return the index of each lane's first entry stored at or after `time_ms`, or the log's end."""
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:
@@ -212,7 +215,7 @@ def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
 
 
 def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
-    """Keep only unacked entries. With `only_holes`, an acked entry must follow them."""
+    """Keep only unacked entries. With `only_holes`, keep only those before the last acked entry."""
     assert lane.cursor is not None
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)

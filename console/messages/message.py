@@ -1,4 +1,7 @@
-"""Read one message, its state on each subscription, and its neighbours."""
+"""Read one message, its state on each subscription, and its neighbours.
+
+A `Spot` is the position of a message or of an entry.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,8 @@ __all__ = [
     "states_of",
 ]
 
-SHOWN_BYTES: Final = 64 * 1024  # Shown at first
-ALL_BYTES: Final = 1024 * 1024  # Shown on request
+SHOWN_BYTES: Final = 64 * 1024  # Part of a payload that a page shows at first
+ALL_BYTES: Final = 1024 * 1024  # Part of a payload that a page shows on request
 _KEY_BOUNDS: Final = Bounds(entries=2_000, bytes=16 * 1024 * 1024, seconds=0.2)
 
 
@@ -63,17 +66,17 @@ class FoundMessage:
 
     @property
     def act_id(self) -> str:
-        """Return the message id in the form that acts expect."""
+        """Return the message id in the form that acts (operators' changes) expect."""
         return str(MessageId(self.spot.ledger_id, self.spot.entry_id, -1, self.spot.batch_index))
 
     @property
     def metadata(self) -> Message | None:
-        """Return the message. If it cannot be read, return its entry's metadata or None."""
+        """Return the message, or only its metadata if the payload cannot be read, or else None."""
         return self.message or self.opened.outer
 
     @property
     def payload(self) -> bytes:
-        """Return the payload. If the entry cannot be opened, return its raw bytes."""
+        """Return the payload. If the message cannot be read, return the entry's raw bytes."""
         return bytes(self.opened.stored.data) if self.message is None else self.message.payload
 
 
@@ -90,9 +93,9 @@ class KeyNeighbour:
     """The nearest message with the same key in one direction."""
 
     spot: Spot | None
-    stopped_by: StoppedBy  # Why the search ended without a neighbour
-    looked_at: int  # Entries
-    unjudged: int  # Entries whose key cannot be read
+    stopped_by: StoppedBy
+    looked_at: int  # Number of entries
+    unjudged: int  # Number of entries whose key cannot be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +164,7 @@ def partition_of(head: TopicHead, spot: Spot) -> str:
 
 
 def body_of(found: FoundMessage, head: TopicHead, *, shows_all: bool) -> Body:
-    """Decode at most the first 64 KiB of the payload, or the first 1 MiB with `shows_all`."""
+    """Decode the first 64 KiB of the payload, or the first 1 MiB with `shows_all`."""
     payload, limit = found.payload, ALL_BYTES if shows_all else SHOWN_BYTES
     shown = payload[:limit]
     size_bytes = found.opened.stored.size_bytes if found.message is None else len(payload)

@@ -48,7 +48,7 @@ class PeekedMessage:
     properties: tuple[tuple[str, str], ...]
     producer: str
     preview: str
-    is_text: bool  # If false, preview is hexadecimal
+    is_text: bool  # If false, `preview` is hexadecimal
     null_value: bool
     trouble: str  # Why the entry cannot be read
     cells: tuple[str | None, ...] = ()
@@ -65,7 +65,7 @@ class PeekedMessage:
 
     @property
     def message_id(self) -> str:
-        """Return the message id in the form that acts expect."""
+        """Return the message id in the form that acts (operators' changes) expect."""
         return str(MessageId(self.ledger_id, self.entry_id, batch_index=self.batch_index))
 
 
@@ -93,7 +93,7 @@ def peek(
 
 
 def next_messages(head: SubscriptionHead, limit: int) -> list[PeekedMessage]:
-    """Return the next unacked messages, whether delivered or not."""
+    """Return the next unacked messages, including those in flight."""
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
     acked = acked_beyond(head.id, log, mark_delete)
@@ -154,7 +154,7 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
 def preview_of(payload: bytes) -> tuple[str, bool]:
     """Return the first 200 characters of a text and True, or the first 64 bytes in hexadecimal and False.
 
-    A text is UTF-8 without control characters in its first 800 bytes.
+    A payload is text if its first 800 bytes are UTF-8, without control characters except tabs and line breaks.
     """
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:

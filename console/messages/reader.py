@@ -28,21 +28,21 @@ class Piece:
     """The entries that one query returned."""
 
     entries: Sequence[StoredEntry]
-    # For each entry, 1 plus the number of entries left out before it by key hash.
+    # For each entry, 1 plus the number of entries before it that the search skipped by key hash.
     steps: Sequence[int]
-    gone: int  # Entries that were trimmed or moved after the log was read
+    gone: int  # Number of entries trimmed or moved after the log was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picked(StoredEntry):
-    picked: int  # Entries that the query chose before the byte limit
+    picked: int  # Number of entries before the byte limit was applied
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
     ledger_id: int
     begin: int  # Log index of the ledger's first entry
-    first: int  # Log index
+    first: int  # Log index, like `last`
     last: int
 
     def entry_of(self, index: int) -> int:
@@ -50,7 +50,7 @@ class _Range:
 
 
 class LaneReader:
-    """Reads one lane. `shares` lanes are read together and share the limits of a piece."""
+    """Reads one lane, which is the log of a topic or partition. `shares` lanes share the limits of a piece."""
 
     def __init__(self, lane: Lane, *, is_backward: bool, slots: Sequence[int] | None, shares: int) -> None:
         self.lane = lane
@@ -146,8 +146,8 @@ class LaneReader:
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
         """Count the steps, and the entries that are gone.
 
-        The query returns the end of each range, whatever its key hash. If the rows of a range stop earlier, the
-        remaining entries are no longer stored.
+        In reading order, the query always returns the last entry of each range, even if the key hash does not match.
+        If the rows of a range stop earlier, the remaining entries are no longer stored.
         """
         steps: list[int] = []
         gone = at = before = 0

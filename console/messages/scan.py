@@ -29,7 +29,7 @@ _Key = tuple[int, int, int]  # Append time, ledger and entry, negated in a backw
 class Bounds:
     """The limits of one search."""
 
-    entries: int  # Opened entries
+    entries: int  # Number of opened entries
     bytes: int
     seconds: float
 
@@ -61,7 +61,7 @@ class Hit:
 class Looked:
     """The progress of a search, and why it stopped."""
 
-    entries: int = 0  # Includes entries left out by key hash
+    entries: int = 0  # Includes entries skipped by key hash
     opened: int = 0
     messages: int = 0
     bytes: int = 0
@@ -174,7 +174,7 @@ class Scan:
         return self._key(entry) <= (sign * after.append_ms, sign * ledger_id, sign * entry_id)
 
     def _of_entry(self, reader: LaneReader, entry: StoredEntry) -> Iterator[Hit]:
-        """Set the mark before each yield, because the caller may stop after any hit."""
+        """Yield the hits of one entry. Set the next page's mark before each hit, because the caller may stop there."""
         looked, filters = self.looked, self._asked.filters
         self._count(entry)
         opened = open_entry(entry, most_bytes=MOST_ENTRY_BYTES, most_unpacked_bytes=MOST_ENTRY_BYTES)
@@ -212,7 +212,7 @@ class Scan:
     def _from(
         self, messages: list[Message], place: tuple[int, int], spot: Spot, *, is_inclusive: bool
     ) -> list[Message]:
-        """Return the messages after `spot` in the search direction. Return all if `spot` names none of them."""
+        """Return the messages after `spot` in the search direction. If `spot` is not in this batch, return all."""
         if place != spot[:2] or spot.batch_index < 0:
             return messages
         sign = -1 if self._asked.is_backward else 1

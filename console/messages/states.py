@@ -83,10 +83,10 @@ class _Name:
 class States:
     """The stored states of some entries on some subscriptions."""
 
-    # The key is cursor, ledger and chunk.
-    # The value is the bitmap of completely acked entries and the ack sets by entry id.
+    # The key is a cursor, a ledger and a chunk, which is a block of entries. The value has the bitmap of completely
+    # acked entries, and the bitset of unacked messages for each partly acked batch.
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]
-    last_acked: Mapping[int, Place]  # Last completely acked entry after mark-delete, by cursor
+    last_acked: Mapping[int, Place]  # Last completely acked entry after mark-delete, by cursor id
     pending: Mapping[tuple[int, Place], Delivery]
 
     def of(

@@ -1,4 +1,4 @@
-"""Errors of a login at the login server."""
+"""Errors of a login at the OpenID Connect server."""
 
 from __future__ import annotations
 

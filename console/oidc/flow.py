@@ -1,4 +1,4 @@
-"""Begin and end a login at the login server. In between, the session stores the login's secrets."""
+"""Begin and end a login at the OpenID Connect server. In between, the session stores the login's secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Arrival", "come_back", "way_there"]
 LASTS_S: Final = 600
 
 _KEY: Final = "oidc_logins"
-_MOST: Final = 5  # Open logins in one session
+_MOST: Final = 5  # Unfinished logins that one session keeps
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     """End a login and return the user's claims.
 
     Raises LoginRefused if this browser did not begin the login in the last 10 minutes, if the server refuses the
-    login, or if a check of its answer fails. Raises ServerAway if the server gives no usable answer, or if the client's
+    login, or if a check of the answer fails. Raises ServerAway if the server gives no usable answer, or if the client's
     secret cannot be read.
     """
     begun = asked.session.get(_KEY, {})

@@ -1,4 +1,4 @@
-"""Check the id token, in which the login server signs the user's identity."""
+"""Check the id token, with which the OpenID Connect server states the user's identity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from console.oidc.server import LoginServer, keys_of
 
 __all__ = ["claims_of"]
 
-_LEEWAY_S: Final = 60  # Allowed difference between the clocks of the two servers
+_LEEWAY_S: Final = 60  # Allowed difference between the login server's clock and ours
 _ALGORITHMS: Final = (  # Public-key signatures only, without "none" and HMAC
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),

@@ -27,7 +27,7 @@ def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> 
     """Return the user with the roles of this login, and create the user at the first login.
 
     Raises LoginRefused for a deactivated user, an e-mail address marked as unverified, and a subject with a NUL.
-    A first login is also refused if the name is taken, or if no claim can be a name.
+    A first login is also refused if the name is taken, or if no claim is a valid name.
     """
     if claims.get("email") and claims.get("email_verified") in (False, "false"):
         raise LoginRefused(
@@ -90,7 +90,7 @@ def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
     name = _name_in(claims)
     try:
         with transaction.atomic():
-            user = User.objects.create_user(name)  # Sets no usable password
+            user = User.objects.create_user(name)  # Without a usable password
             Identity.objects.create(user=user, issuer=claims["iss"], subject=claims["sub"])
     except IntegrityError:
         # A concurrent login of the same identity may have created the user.

@@ -1,4 +1,4 @@
-"""The addresses and keys that the login server publishes."""
+"""The addresses and keys that the OpenID Connect server publishes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LoginServer", "forget", "keys_of", "login_server", "request"]
 TIMEOUT_S: Final = 10.0
 
 _KEPT_S: Final = 3600.0
-# A token with an unknown key causes a new read of the keys, at most once in this time.
+# A token with an unknown key makes the console read the keys again, at most once in this time.
 _KEYS_ANEW_S: Final = 30.0
 
 _servers: Final[dict[str, tuple[float, LoginServer]]] = {}
@@ -68,7 +68,7 @@ def login_server(issuer: str) -> LoginServer:
 
 
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
-    """Return the keys that check the server's tokens, at most an hour old, or 30 s with `anew`.
+    """Return the keys that check the server's tokens, read at most an hour ago, or 30 s ago with `anew`.
 
     Raises ServerAway if the server sends no readable key.
     """
@@ -81,7 +81,7 @@ def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
 
 
 def _read(document: dict[str, Any], url: str) -> KeySet:
-    """Return the readable keys, as section 5 of RFC 7517 recommends. Raises ServerAway if there are none."""
+    """Ignore keys that cannot be read, as section 5 of RFC 7517 recommends. Raises ServerAway if there are none."""
     listed = document.get("keys")
     found: list[Key] = []
     fault: Exception | None = None

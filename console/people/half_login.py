@@ -1,4 +1,4 @@
-"""Remember in the session a user who gave the right password and is not logged in yet."""
+"""Keep a user who gave the right password in the session until the login is complete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def begin(request: HttpRequest, user: User, next_page: str) -> None:
 def half_logged_in(request: HttpRequest) -> User | None:
     """Return the user who gave the right password in the last ten minutes, or None.
 
-    Returns None also if the user was deactivated or the password was changed.
+    Also returns None if the user was deactivated or the password was changed.
     """
     kept = request.session.get(_KEY)
     if kept is None or time.time() > kept["until_s"]:

@@ -30,7 +30,7 @@ class Users(ModelBackend):
     ) -> User | None:
         """Refuse users of the login server, even if they have a password.
 
-        These users are exempt from VELA_REQUIRE_SECOND_FACTOR. With VELA_LOCAL_LOGIN=0, only superusers are accepted.
+        These users are exempt from VELA_REQUIRE_SECOND_FACTOR. With VELA_LOCAL_LOGIN=0, accept only superusers.
         """
         user = super().authenticate(request, username, password, **more)
         if user is None or not (broker_settings().local_login or user.is_superuser):

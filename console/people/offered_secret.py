@@ -1,4 +1,4 @@
-"""The secret of a second factor that a user is setting up, kept in the session."""
+"""Keep the secret of a second factor in the session while a user sets up the factor."""
 
 from __future__ import annotations
 

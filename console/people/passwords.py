@@ -1,4 +1,4 @@
-"""Django's check of the length of a new password, with a translated sentence."""
+"""Django's check of the length of a new password, with a translated error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["MinimumLengthValidator"]
 
 
 class MinimumLengthValidator(password_validation.MinimumLengthValidator):
-    """Replaces Django's sentence, which has no Chinese translation."""
+    """Replaces Django's error text, which has no Chinese translation."""
 
     def get_error_message(self) -> str:
         return _("This password is too short. It must contain at least {count} characters.").format(

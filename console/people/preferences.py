@@ -22,7 +22,7 @@ __all__ = ["OwnPreferences", "set_language", "set_zone", "use_preferences_of"]
 
 
 class OwnPreferences:
-    """Middleware that applies the user's time zone and language. It must run after the authentication.
+    """Middleware that applies the user's time zone and language. It must run after AuthenticationMiddleware.
 
     Without a login or a chosen language, the choice of Django's LocaleMiddleware remains.
     """
@@ -42,7 +42,7 @@ class OwnPreferences:
         if is_api_path(request.path):
             translation.activate("en")  # process_view does not run for unknown addresses
         if self._async:
-            return self.get_response(request)  # Zone and language end with the request's context
+            return self.get_response(request)  # Time zone and language end with the request's context
         try:
             return self.get_response(request)
         finally:
@@ -79,7 +79,7 @@ def _preferences_of(user: AbstractBaseUser | AnonymousUser) -> Preferences | Non
 
 
 def _use(preferences: Preferences | None) -> None:
-    """Activate zone and language. Ignore choices that no longer exist."""
+    """Activate the time zone and the language. Ignore choices that no longer exist."""
     is_known = preferences is not None and preferences.time_zone in zone_names()
     timezone.activate(
         ZoneInfo(preferences.time_zone) if preferences and is_known else timezone.get_default_timezone()

@@ -1,4 +1,4 @@
-"""The step after a right password: a code, the setup of a second factor, or the login.
+"""The step after a correct password: a code, the setup of a second factor, or the login.
 
 Users of the login server need no second factor, because they cannot log in with a password.
 """
@@ -19,7 +19,7 @@ __all__ = ["AfterPassword", "after_password", "is_required", "lack_a_required_fa
 
 
 class AfterPassword(Enum):
-    """The next step after a right password."""
+    """The next step after a correct password."""
 
     LOGIN = "login"
     CODE = "code"
@@ -40,7 +40,7 @@ def is_required(user: AbstractBaseUser) -> bool:
 
 
 def lack_a_required_factor() -> Q | None:
-    """Return a condition for users who lack a required second factor. None if no user must have one."""
+    """Return a condition for users who lack a required second factor. Return None if nobody must have one."""
     required = _required()
     return None if required is None else required & ~Q(_has_factor())
 

@@ -69,7 +69,7 @@ def address_of(name: str, secret: str) -> str:
 
 
 def picture_of(address: str) -> SafeString:
-    """Return the QR code as SVG. It has no style attributes, because the Content-Security-Policy refuses them."""
+    """Return the QR code as SVG. The SVG has no style attributes, because the Content-Security-Policy refuses them."""
     code = segno.make(address, error="m", micro=False)
     return SafeString(code.svg_inline(omitsize=True, svgclass="qr", lineclass=None, light="#fff"))
 
@@ -99,7 +99,7 @@ def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
 
 
 def accepts(user: AbstractBaseUser, given: str) -> bool:
-    """Return whether this is a valid code of the app or a recovery code. Each code is accepted only once."""
+    """Return whether this is a valid code of the app or a recovery code. Accept each code only once."""
     with transaction.atomic():
         factor = SecondFactor.objects.select_for_update().filter(user_id=user.pk).first()
         return factor is not None and (_uses_code(factor, given) or _uses_recovery_code(factor, given))

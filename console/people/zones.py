@@ -14,6 +14,6 @@ _OLD_NAMES: Final = frozenset(("Etc", "SystemV", "US", "posix", "right"))
 
 @cache
 def zone_names() -> tuple[str, ...]:
-    """Return UTC first, then the places by name."""
+    """Return UTC first, then the places in alphabetical order."""
     places = (name for name in available_timezones() if "/" in name)
     return ("UTC", *sorted(name for name in places if name.partition("/")[0] not in _OLD_NAMES))

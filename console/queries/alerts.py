@@ -52,7 +52,7 @@ class RuleRow:
     error: str | None
     next_at: datetime | None
     attempts: int | None
-    firing: int  # Number of alerts that fire now
+    firing: int  # Number of firing alerts
 
     @property
     def condition(self) -> str:
@@ -117,7 +117,7 @@ def firing_alerts(scope: Scope, *, before: int | None = None, limit: int = PAGE)
 def cleared_alerts(
     scope: Scope, *, before: tuple[int, int] | None = None, limit: int = PAGE
 ) -> list[FiringRow]:
-    """Return a page of cleared alerts, latest first.
+    """Return a page of cleared alerts, the last cleared first.
 
     `before` is the `cleared_ms` and the id of the last row on the previous page. If another page follows, the list
     has `limit` + 1 rows.

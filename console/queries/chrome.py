@@ -1,4 +1,4 @@
-"""The numbers in the frame of every page."""
+"""The numbers around the content of every page."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Chrome", "chrome"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chrome(Signs):
-    """Signs of life of Vela's processes, and the acts that wait for the broker."""
+    """Signs of life of Vela's processes, and the acts (operators' changes) that wait for the broker."""
 
-    waiting_acts: Mapping[str, int]  # Keyed by namespace; "" is for acts outside namespaces
+    waiting_acts: Mapping[str, int]  # Counts by namespace; "" stands for no namespace
 
     @property
     def troubles(self) -> dict[Trouble, int | None]:
-        """Return each trouble with the time of the last sign of life, or of the broker's stop."""
+        """Return each problem with the time of the last sign of life, or of the broker's stop."""
         return troubles_of(self, tick_ms=broker_settings().tick_ms)
 
     def waiting_in(self, scope: Scope) -> int:
@@ -37,5 +37,5 @@ class Chrome(Signs):
 
 
 def chrome() -> Chrome:
-    """Read the numbers in the frame."""
+    """Read the numbers from the database."""
     return fetch(Chrome, "chrome", "chrome", {})[0]

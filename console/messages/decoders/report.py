@@ -26,14 +26,14 @@ class Attempt:
     """One decoder that was tried."""
 
     decoder: str
-    why: str = ""  # "" if the decoder succeeded
+    why: str = ""  # Empty if the decoder succeeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
     """A payload as the first successful decoder returned it."""
 
-    decoder: str  # Name such as "gzip, JSON", or "" if every decoder failed
+    decoder: str  # Name such as "gzip, JSON", or empty if every decoder failed
     attempts: tuple[Attempt, ...]
     data: bytes  # Decompressed payload
     value: Any = None
@@ -42,9 +42,9 @@ class Decoded:
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:
-    """Decode a payload. If `is_whole` is false, `payload` is only a beginning and can only be decoded as text.
+    """Decode a payload. If `is_whole` is false, `payload` is only the beginning and can only be decoded as text.
 
-    A payload that unpacks to more than `most_bytes` stays packed.
+    A payload that decompresses to more than `most_bytes` stays compressed.
     """
     attempts: list[Attempt] = []
     layers: list[str] = []

@@ -1,4 +1,4 @@
-"""Schemas of messages."""
+"""Read the schemas of topics, and decode values of primitive schemas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES: Final = (
     "date", "time", "timestamp", "key and value", "instant", "local date", "local time", "local date and time",
     "Protobuf",
 )  # fmt: skip
-# Dates and times are milliseconds.
+# Dates and times are in milliseconds.
 _FORMATS: Final = {"boolean": ">?", "int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "float": ">f",
                    "double": ">d", "date": ">q", "time": ">q", "timestamp": ">q"}  # fmt: skip
 
@@ -35,12 +35,12 @@ class SchemaAt:
 
     @property
     def kind(self) -> str:
-        """Return the type as a word."""
+        """The name of the type."""
         return _NAMES[self.type] if 0 <= self.type < len(_NAMES) else f"type {self.type}"
 
     @property
     def words(self) -> str:
-        """Return the type and version as a page shows them."""
+        """The type and version as a page shows them."""
         return _("{kind} schema, version {version}").format(kind=self.kind, version=self.version)
 
     @property

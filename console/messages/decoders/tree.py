@@ -23,7 +23,7 @@ class TreeNode:
     kind: str
     text: str = ""
     inner: list[TreeNode] = field(default_factory=list)
-    size: int = 0  # Includes parts that are left out
+    size: int = 0  # Number of parts, shown or not
 
     @property
     def left_out(self) -> int:
@@ -40,12 +40,12 @@ class Tree:
 
 
 def tree_of(value: object, most_nodes: int) -> Tree:
-    """Return the tree of a decoded value, with at most `most_nodes` nodes."""
+    """Return the tree of a decoded value, with at most `most_nodes` nodes below the top."""
     top = _leaf("", value)
     waiting = [(top, value, 0)]
     left, is_cut = most_nodes, False
     at = 0
-    while at < len(waiting):  # Goes level by level, so that a large array does not hide later values
+    while at < len(waiting):  # Level by level, so that a large array does not hide later values
         node, inside, depth = waiting[at]
         at += 1
         parts = _parts(inside)

@@ -1,1 +1,1 @@
-"""Values inside messages, as filters test them and columns show them."""
+"""Read values inside messages for filters and columns."""

@@ -16,7 +16,7 @@ __all__ = ["OPERATORS", "JsonPathInvalid", "JsonTest", "Operator", "Step", "pars
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "exists"]
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
 
-Step = str | int | None  # A member's name, an item's number, or None for every item
+Step = str | int | None  # Name in an object, index in an array, or None for every item
 
 _MOST_STEPS: Final = 50
 _MOST_FOUND: Final = 10_000  # Limits the cost of a hostile document
