@@ -1,4 +1,4 @@
-"""The message browser in words."""
+"""Words for the pages that search and follow messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STARTS = {
     "next": gettext_noop("next for the subscription"),
     "holes": gettext_noop("holes of the subscription"),
 }
-# Operators that are words, not signs.
+# Filter operators that are words, not signs such as `=`.
 OPERATOR_WORDS = {
     "contains": gettext_noop("contains"),
     "exists": gettext_noop("exists"),
