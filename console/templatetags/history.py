@@ -1,4 +1,4 @@
-"""Template tags that draw small lines."""
+"""Template tags that draw small line charts."""
 
 from __future__ import annotations
 

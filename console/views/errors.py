@@ -89,7 +89,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 @_returning_connections()
 def failed(request: HttpRequest) -> HttpResponse:
-    """Answer 503 if the database does not answer or offloaded ledgers cannot be read, else 500."""
+    """Answer 503 for a passing failure of the database or for unreadable offloaded ledgers, else 500."""
     error = sys.exc_info()[1]
     is_away = is_database_away(error)
     trouble = str(error) if isinstance(error, OffloadUnavailable) else ""

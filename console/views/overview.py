@@ -57,9 +57,9 @@ EVERY_S = 10  # Refresh at intervals: no event announces a subscription that the
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions, each with its cause and cure, and the state of the whole broker."""
+    """Show the worst subscriptions with their causes and cures, and alerts, health, history and acts."""
     rows = worst_subscriptions(rights.scope)
-    # Read a history once, because the tiles and the charts can show the same hour.
+    # Cache the history, because the tiles and the charts can show the same hour.
     read = cache(lambda name: history_of_everything(name))
     window = request.GET.get("range", "")
     history = history_sources(

@@ -21,7 +21,7 @@ def post_only(
     [Callable[Concatenate[HttpRequest, P], HttpResponseBase]],
     Callable[Concatenate[HttpRequest, P], HttpResponseBase],
 ]:
-    """Admit POST, and redirect GET to the page with the form.
+    """Let POST through to the view, and redirect GET to the page with the form.
 
     `names` are the view's arguments that the page needs. A browser sends GET if a login interrupted the form. If the
     view answers with a page, htmx refreshes parts of that page with GET from this address, so the redirect keeps the

@@ -67,7 +67,7 @@ def looked_at(
     unjudged: Mapping[str, int],
     gone: int,
 ) -> str:
-    """Say how much the search looked at, how much matches, and how much was unreadable."""
+    """Return sentences that say how much the search looked at, how much matches, and how much was unreadable."""
     look = (
         _("By key hash: looked at {number} of {entries}")
         if is_narrowed
@@ -119,7 +119,7 @@ def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_c
 
 
 def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -> str:
-    """Say how many messages have arrived, and how many entries the page skipped."""
+    """Return sentences that say how many messages have arrived, and how many entries the page skipped."""
     if is_first:
         return (
             _("The matches among the newest entries are below.")

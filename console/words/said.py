@@ -1,4 +1,4 @@
-"""English strings that remember how to translate them."""
+"""English strings that a page can translate later."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def standing(
 
 
 def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
-    """Return sentences about the subscriptions that need attention, or say that there are none.
+    """Return sentences about the subscriptions that need attention.
 
     `counts` maps a state to the number of its subscriptions, and to the same number as text.
     """

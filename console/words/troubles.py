@@ -127,7 +127,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
 def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
     """Return each trouble, with the time of the last sign of life or of the broker's clean stop.
 
-    While beat is silent, the worker is not checked, because beat sends it nothing.
+    While Celery beat is silent, the worker is not checked, because beat sends it nothing.
     """
     found: dict[Trouble, int | None] = {}
     if signs.seen_ms is None:
@@ -155,7 +155,7 @@ class PartHealth:
 
 
 def health_of(troubles: Collection[Trouble]) -> list[PartHealth]:
-    """Return the health of broker, beat and tick worker."""
+    """Return the health of the broker, Celery beat and the Celery worker that runs the periodic tasks."""
     health = []
     for part, well, words in _HEALTH:
         trouble = next((each for each in words if each in troubles), None)

@@ -24,7 +24,7 @@ def namespaces(request: HttpRequest, rights: Rights) -> HttpResponse:
         name="rows",
         template="console/parts/namespaces/rows.html",
         # The list does not refresh: with a million subscriptions, its query takes 0.15 s, or several seconds
-        # before the first vacuum.
+        # if no vacuum has run.
         live=(),
         context=lambda: {"page": read_namespaces(asked, rights.scope), "asked": asked},
     )
