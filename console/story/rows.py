@@ -12,13 +12,13 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ROWS", "StoryRow", "in_order", "moment_of", "rows_of"]
 
-MOST_ROWS: Final = 100  # Newest rows of one subscription
+MOST_ROWS: Final = 100  # Only the newest rows of a subscription are read
 _ACKS: Final = frozenset((StoryEvent.ACKED, StoryEvent.PARTLY_ACKED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryRow:
-    """Events of one kind between `at_ms` and `until_ms`. A row can include events of neighbouring entries."""
+    """Events of one kind between `at_ms` and `until_ms`. Some may concern neighbouring entries."""
 
     id: int
     subscription_id: int
@@ -33,7 +33,7 @@ class StoryRow:
 
 
 def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
-    """Return the newest rows of an entry on each of these subscriptions."""
+    """Return the newest rows of an entry, on each of the subscriptions."""
     if not subscriptions:
         return []
     ledger_id, entry_id = place
@@ -53,8 +53,8 @@ def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
 def in_order(rows: Iterable[StoryRow]) -> list[StoryRow]:
     """Sort the rows of one entry on one subscription.
 
-    Acks are sorted by `until_ms`, other rows by `at_ms`. This is the order of events, because every row stops growing
-    when an entry is returned for redelivery.
+    Sorting acks by `until_ms` and other rows by `at_ms` gives the order of the events, because all rows stop growing
+    when an entry comes back for redelivery.
     """
     return sorted(rows, key=moment_of)
 

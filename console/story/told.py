@@ -1,4 +1,4 @@
-"""The delivery story of one message: recorded events and acts."""
+"""The delivery story of one message: its recorded events, and the acts (operator changes) that affected it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStory:
-    """The known events on one subscription, from old to new."""
+    """The known events and acts on one subscription, from old to new."""
 
     lines: Sequence[StoryLine]
     # Counts events that the broker had no room to record. The events may belong to neighbouring entries.
@@ -50,7 +50,7 @@ class SubscriptionStory:
 class Kept:
     """The policies for recording events."""
 
-    mode: str  # Value of the policy delivery_story
+    mode: str  # Value of the policy `delivery_story`
     keep_ms: int
 
 
@@ -88,7 +88,7 @@ def _story(rows: Sequence[StoryRow], acts: Sequence[ActOnMessage], found: FoundM
     is_cut = len(recorded) >= MOST_ROWS or len(acts) > MOST_ACTS
     if not dated and left_out is None and not is_cut:
         return _NOTHING
-    dated.sort(key=lambda each: each[0][:2])  # Acts of one millisecond keep their order
+    dated.sort(key=lambda each: each[0][:2])  # Stable: acts of one millisecond keep their order
     return SubscriptionStory(lines=[line for _, line in dated], left_out=left_out, is_cut=is_cut)
 
 

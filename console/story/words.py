@@ -1,4 +1,4 @@
-"""The delivery story of a message in words."""
+"""Words for the delivery story of a message: its recorded events, and the acts (operator changes)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from console.words.numerals import span
 
 __all__ = ["line_after", "line_before", "line_words", "recorded"]
 
-# The words before and after the consumer's name.
+# The words before and after the consumer's name, by event.
 _EVENTS: Final = {
     "delivered": (gettext_noop("delivered to"), ""),
     "acked": (gettext_noop("acked by"), ""),
@@ -44,7 +44,7 @@ _EVENTS: Final = {
 }
 _SKIPPED: Final = gettext_noop("skipped by an operator")
 _TAKEN_OUT: Final = {"send_to_dead_letters": gettext_noop("sent to the dead letters by an operator")}
-_UNDONE: Final = gettext_noop("brought back by an undo")  # An undo may leave the cursor where it is
+_UNDONE: Final = gettext_noop("brought back by an undo")  # Perhaps without moving the cursor
 _RECORDED: Final = {
     "off": (
         gettext_noop(
@@ -86,7 +86,7 @@ def line_after(line: StoryLine) -> str:
 
 
 def line_words(line: StoryLine) -> str:
-    """Return an event as one line of plain text."""
+    """Return an event or act as one line of plain text."""
     words = f"{line_before(line)} {line.consumer}".rstrip()
     details = [each for each in (line.address, line_after(line), line.topic) if each]
     return f"{words} ({', '.join(details)})" if details else words

@@ -1,6 +1,6 @@
 """Find the newest matching messages since the last look at a topic.
 
-A look reads backwards from the end of the log and stops at its bounds.
+A look is one search. It reads backwards from the end of the log, and ends early when it reaches its bounds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from console.tail.since import Since
 
 __all__ = ["FIRST_ROWS", "LOOK_BOUNDS", "MOST_FOLLOWED", "Followed", "follow"]
 
-MOST_FOLLOWED: Final = 200  # Rows
+MOST_FOLLOWED: Final = 200  # Rows of a later look
 FIRST_ROWS: Final = 20  # Rows of the first look
 LOOK_BOUNDS: Final = Bounds(entries=1000, bytes=8 * 1024 * 1024, seconds=0.3)
 _EVERY_MATCH: Final = 1_000_000  # No limit in practice, because a look opens at most 1,000 entries
@@ -33,20 +33,20 @@ _EVERY_MATCH: Final = 1_000_000  # No limit in practice, because a look opens at
 class Followed:
     """The result of one look."""
 
-    rows: Sequence[FoundRow]  # Newest first, at most 200
+    rows: Sequence[FoundRow]  # Newest first
     matched: int  # New messages that match; 0 at the first look
     skipped: int  # New entries that the look did not read
     since: Since
     topic_ids: tuple[int, ...]  # Topics whose events announce new messages
     has_states: bool
-    columns: tuple[Column, ...]  # Rows with unreadable metadata have no cells
+    columns: tuple[Column, ...]  # A row with unreadable metadata has no cells for them
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:
     """Look once. Without `since`, return the newest messages.
 
-    Only partition, subscription, filters and columns of `asked` count. Raises AskedInvalid if `asked` or `since` does
-    not fit the topic.
+    Only the partition, subscription, filters and columns of `asked` are used. Raises AskedInvalid if `asked` or `since`
+    does not fit the topic.
     """
     asked = Asked(
         partition=asked.partition,
@@ -83,7 +83,7 @@ def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = 
 
 
 def _end_of(lane: Lane) -> Place:
-    # The place (0, 0) comes before every entry.
+    # If the log is empty, return a place before every possible entry.
     return lane.log.place_at(lane.log.end - 1) or (0, 0)
 
 
@@ -92,7 +92,7 @@ def _newer(lanes: Sequence[Lane], since: Since) -> tuple[Lane, ...]:
         raise AskedInvalid(
             "since", _("This topic has fewer partitions than the address says: follow it again.")
         )
-    # All messages of a partition that was added since the last look are new.
+    # In a partition that was added since the last look, all messages are new.
     known = (*since.places, *[(0, 0)] * (len(lanes) - len(since.places)))
     return tuple(
         replace(lane, spans=_from(lane, lane.log.index_of(*place) + 1))

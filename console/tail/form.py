@@ -13,7 +13,7 @@ __all__ = ["FollowForm"]
 
 
 class FollowForm(FilterForm):
-    """The filters, and the place where the last look ended."""
+    """The filters, and `since`, which says up to where the page has looked."""
 
     since = forms.CharField(label=gettext_lazy("Newer"), required=False, max_length=MOST_CHARACTERS)
 

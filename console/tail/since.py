@@ -1,4 +1,4 @@
-"""The parameter `since`, which says where the last look at a topic ended."""
+"""The parameter `since`, which says up to where a page that follows a topic has looked."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SINCE: Final = re.compile(rf"([0-9]{{1,15}})-([0-9]{{1,15}})@({_PLACE}(?:,{_PLA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The last entries at the last look, and the counts of all looks."""
+    """The last entries of the log at the last look, and the totals of all looks."""
 
-    matched: int  # Messages
-    skipped: int  # Entries
+    matched: int  # Number of messages
+    skipped: int  # Number of entries
     places: tuple[Place, ...]  # Last entry of the topic, or of each partition
 
     def __str__(self) -> str:

@@ -1,4 +1,7 @@
-"""Template filters and tags of the console's pages."""
+"""Template filters and tags of the console's pages.
+
+An act is a change that an operator plans and then applies. A cure is a remedy that a diagnosis suggests.
+"""
 
 from __future__ import annotations
 
@@ -74,19 +77,19 @@ register.filter("story_after", line_after)
 
 @register.inclusion_tag("console/parts/alerts/offers.html")
 def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
-    """Draw the menu of alert rules for a topic or subscription."""
+    """Draw the menu of new alert rules for a topic or subscription."""
     return {"offers": alert_offers(topic, subscription)}
 
 
 @register.filter
 def count(number: int | str | None) -> str:
-    """Write a number, or a dash for None and for "". A failed template lookup returns ""."""
+    """Write a number. Write a dash for None, and for the empty text that a failed template lookup gives."""
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
 
 
 @register.filter
 def place_of_name(topic: str) -> str:
-    """Return the part of a topic's name before its local part."""
+    """Return the part of a topic's name before its local name, such as `tenant/namespace/`."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
 
@@ -111,7 +114,7 @@ def latency(value: int | None) -> str:
 
 @register.filter
 def plural(number: int | str | None, word: str) -> str:
-    """Write a number with its noun."""
+    """Write a number with its noun, such as 3 consumers."""
     return nouns.counted(number if isinstance(number, int) else None, word)
 
 
@@ -129,7 +132,7 @@ def batches(number: int) -> str:
 
 @register.simple_tag(takes_context=True)
 def sentence(context: Context, text: str) -> str:
-    """Give a sentence of the broker a capital letter and a full stop."""
+    """Give a sentence from the broker a capital letter and a full stop."""
     return acts.sentence(text, _names_in(context))
 
 
@@ -148,7 +151,7 @@ def _names_in(context: Context) -> list[str]:
 
 @register.simple_tag
 def asked(act: Any) -> str:
-    """Return an act's request in words. Accepts an ActView or a row of an act."""
+    """Return an act's request in words. Accepts an ActView or a database row."""
     undo_of = act.undo_of_id if hasattr(act, "undo_of_id") else act.undo_of
     return acts.asked(act.kind, act.parameters, undo_of)
 
@@ -206,14 +209,15 @@ def subscription_state(state: int | None) -> SafeString:
 
 @register.simple_tag
 def severity(severity: Severity) -> SafeString:
-    """Render the severity of a finding as a badge."""
+    """Render the severity of a diagnosed problem as a badge."""
     return _badge(*severity_word(severity), is_fact=True)
 
 
 def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
     """Render a word with an icon, because colour must not be the only sign.
 
-    While states are unknown, the page shows only stored facts. A template would take three times as long.
+    Unless `is_fact`, the badge says "unknown" while the page gets no news from the broker. Python builds the HTML,
+    because a template would take three times as long.
     """
     return format_html(
         '<span class="badge {}"><span class="badge-icon" aria-hidden="true">{}</span><span>{}</span></span>',
@@ -225,7 +229,7 @@ def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
 
 @register.filter
 def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
-    """Return the value for a key. `found` is "" after a failed template lookup."""
+    """Return the value for a key. After a failed template lookup, `found` is an empty text."""
     return None if isinstance(found, str) else found.get(key)
 
 
@@ -251,13 +255,13 @@ def run_again_url(run: RunRow, **changed: str) -> str:
 
 @register.filter
 def flag(name: str) -> Flag:
-    """Return the words of a client's flag."""
+    """Return the words of a flag, which names a problem of a client."""
     return flag_named(name)
 
 
 @register.simple_tag
 def cure_url(head: SubscriptionHead, cure: Cure) -> str:
-    """Return the address of a cure."""
+    """Return the address to which a cure leads."""
     if cure.act:
         form = addresses.act_form_url(head.topic_name, head.name, cure.act)
         return f"{form}?{urlencode(cure.parameters)}" if cure.parameters else form
@@ -268,7 +272,7 @@ def cure_url(head: SubscriptionHead, cure: Cure) -> str:
 
 @register.inclusion_tag("console/parts/cure.html")
 def cure_button(head: SubscriptionHead, cure: Cure) -> dict[str, str | bool | SafeString]:
-    """Draw the button of a cure's act."""
+    """Draw a button that plans a cure's act, or opens its form if the form needs more values."""
     form = act_forms[cure.act]({name: str(value) for name, value in cure.parameters.items()})
     return {"url": cure_url(head, cure), "text": marks.marked(cure.text), "is_ready": form.is_valid()}
 
@@ -281,14 +285,14 @@ def runbook_url(about: str) -> str:
 
 @register.simple_tag
 def redrive_url(topic: str, subscription: str, group: Group) -> str:
-    """Return the address of the redrive form for a group of dead letters. Empty if no filter selects the group."""
+    """Return the address of the form that republishes a group of dead letters, or "" if no filter selects the group."""
     filled = group.redrive_filter
     return f"{addresses.act_form_url(topic, subscription, 'redrive')}?{urlencode(filled)}" if filled else ""
 
 
 @register.inclusion_tag("console/block.html", takes_context=True)
 def part(context: Context, block: Block) -> dict[str, Any]:
-    """Render a block in the element that htmx refreshes."""
+    """Render a block, the part of a page that htmx refreshes."""
     since_ms = context["notices"].since_ms
     since = (
         {"since": numerals.in_utc(since_ms), "since_ago": numerals.ago(since_ms, context["now_ms"])}

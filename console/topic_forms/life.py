@@ -1,4 +1,4 @@
-"""The forms that create, change and delete a topic."""
+"""The forms for operator changes that create, change and delete a topic."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class CreateTopicForm(_TopicForm):
         field.choices = [(name, name) for name in namespaces]
 
     def clean_policies(self) -> dict[str, str]:
-        # The broker checks names and values.
+        # The broker checks the names and values of the policies.
         return read_lines(self.cleaned_data["policies"])
 
     def clean(self) -> dict[str, Any]:

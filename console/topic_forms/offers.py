@@ -1,4 +1,4 @@
-"""The acts in the menu of a topic's page."""
+"""The acts (operator changes) in the menu of a topic's page."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ topic_forms: Final[dict[str, type[ActForm]]] = {
     "terminate": TerminateForm,
     "delete": DeleteTopicForm,
 }
-"""The form of each act, by the act's name in addresses."""
+"""The form of each act, by the act's name in URLs."""
 
-# Acts that the lists of bookmarks and compactions offer instead of the menu.
+# The menu leaves these acts to the lists of bookmarks and compactions.
 _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 
 
@@ -54,7 +54,7 @@ _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 class Offer:
     """One act of the menu."""
 
-    name: str  # The act's name in addresses
+    name: str  # The act's name in URLs
     heading: StrOrPromise
     url: str
     why_not: str = ""
@@ -87,7 +87,7 @@ def _offer(head: TopicHead, name: str, rights: Rights) -> Offer:
 
 
 def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
-    """Return why an act is not possible, and the text and address of a link."""
+    """Return why an act is not possible, and the text and address of a link to a remedy."""
     if name == "partitions" and head.parent_name:
         return (
             _("This is a partition."),

@@ -52,7 +52,7 @@ class CreateBookmarkForm(PlaceForm):
     )
     template = "console/forms/new_place.html"
     fields_above = ("name", "keep_days")
-    without_bookmark = True  # The broker refuses a bookmark as the place of a bookmark
+    without_bookmark = True  # The broker refuses to place a bookmark at another bookmark
 
     name = forms.CharField(label=gettext_lazy("Name"), strip=False, error_messages=_NAMELESS)
     keep_days = forms.IntegerField(

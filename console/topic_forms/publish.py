@@ -23,7 +23,7 @@ from vela.wire.entry import Message
 __all__ = ["AgainForm", "EditedForm", "PublishForm", "as_it_is", "to_edit"]
 
 _UNITS_MS: Final = {"s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_MOST_BYTES: Final = 1024 * 1024  # The act's limit
+_MOST_BYTES: Final = 1024 * 1024  # The broker's limit for a message from the console
 _LONGEST_DELAY: Final = 1_000_000
 
 
@@ -233,7 +233,7 @@ def to_edit(message: Message) -> Mapping[str, Any]:
 
 
 def _editable(data: bytes, *, has_lines: bool = True) -> str | None:
-    """Return the bytes as text, if a form field keeps the text unchanged."""
+    """Return the bytes as text, or None if a form field would change the text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -257,7 +257,7 @@ def _moment(time_ms: int) -> str:
 def _checked_value(value: str, encoding: str | None) -> str:
     if encoding == "base64":
         value = "".join(value.split())
-    # Base64 writes three bytes as four characters. The act checks the size of the decoded value.
+    # Leave room for base64, which writes three bytes as four characters. The broker checks the decoded size.
     if len(value.encode()) > _MOST_BYTES * 4 // 3 + 4:
         raise ValidationError(_("The value is too large: at most 1 MiB. Use a client for larger messages."))
     if encoding == "base64":

@@ -1,4 +1,4 @@
-"""Find the form that can change a refused act."""
+"""Find the form in which an operator can correct a refused act, a change that the broker did not make."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["form_address", "refusal_in_form"]
 
-# The broker's refusals name parameters. A form shows labels instead.
+# The broker's refusals name parameters, but a form shows labels.
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
 _HOW_FAR: Final = ("shift", "back_time")  # Values of a reset's `to` that the rewind form offers
 
 
 def form_address(act: ActView) -> str:
-    """Return the address of the form that can change an act, if a form fits."""
+    """Return the address of the form for a refused act, or "" if no form fits."""
     name, form = _form_of(act)
     if form is None or not _is_for(form, act):
         return ""

@@ -1,4 +1,4 @@
-"""Answer errors: in `/api/v1` with JSON, elsewhere with pages."""
+"""Answer errors with JSON under `/api/v1`, and with pages elsewhere."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from pipeline.errors import OffloadUnavailable
 
 __all__ = ["bad_request", "failed", "not_allowed", "not_found", "not_trusted"]
 
-_FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # Beginnings of Django's reasons
+_FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # Django's reasons begin like this
 
 
 @contextmanager
 def _returning_connections() -> Iterator[None]:
-    """Return to the pool the connections that this thread opened in the block.
+    """Give the database connections that this thread opens in the `with` block back to the pool.
 
-    Django's ASGI handler answers errors in a shared thread, and does not close the connections of that thread.
+    Django's ASGI handler answers errors in a shared thread, and does not close that thread's connections.
     """
     kept = [each for each in connections.all(initialized_only=True) if each.connection is not None]
     try:
@@ -43,7 +43,7 @@ def _returning_connections() -> Iterator[None]:
 
 @_returning_connections()
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer 400 with the exception's sentence."""
+    """Answer 400 with the exception's text."""
     trouble = str(exception or "") or _("The server cannot read this request.")
     if is_api_path(request.path):
         return Problem(400, "BadRequest", trouble).response()
@@ -52,7 +52,7 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 @_returning_connections()
 def not_allowed(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer 403 with the exception's sentence."""
+    """Answer 403 with the exception's text."""
     reason = str(exception or "") or _("You may not do this.")
     if is_api_path(request.path):
         return Problem(403, "AuthorizationError", reason).response()
@@ -89,7 +89,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 @_returning_connections()
 def failed(request: HttpRequest) -> HttpResponse:
-    """Answer 503 if the database is away or offloaded ledgers cannot be read, else 500."""
+    """Answer 503 for a passing failure of the database or for unreadable offloaded ledgers, else 500."""
     error = sys.exc_info()[1]
     is_away = is_database_away(error)
     trouble = str(error) if isinstance(error, OffloadUnavailable) else ""
@@ -98,7 +98,7 @@ def failed(request: HttpRequest) -> HttpResponse:
         if trouble:
             return Problem(503, "PersistenceError", trouble, retriable=True).response()
         return database_problem(error).response()
-    # Without a database, the queries of the menu would fail too.
+    # Without a database, the menu's queries would fail too.
     return _answer(
         request, "500.html", status, {"database_is_away": is_away, "trouble": trouble}, has_menu=not is_away
     )

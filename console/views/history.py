@@ -1,4 +1,4 @@
-"""The history blocks of a page: charts and a table."""
+"""The history blocks of a page: charts and a table. A block is a part of a page that can refresh alone."""
 
 from __future__ import annotations
 

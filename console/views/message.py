@@ -37,7 +37,7 @@ from vela.wire.errors import EntryCorrupt
 __all__ = ["message", "raw_message"]
 
 VIEWS = ("tree", "text", "hex")
-TREE_NODES = 500  # Nodes shown at first
+TREE_NODES = 500  # Shown at first, until the user asks for all
 TREE_NODES_MOST = 10_000
 
 

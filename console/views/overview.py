@@ -50,16 +50,16 @@ _Diagnosed: TypeAlias = tuple[WorstRow, SubscriptionHead | None, list[Finding]]
 
 _HOUR = "1h"
 _SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)
-UNREAD = 3  # Dead-letter topics
-EVERY_S = 10  # No event announces a subscription that the page does not show yet
+UNREAD = 3  # Number of unread dead-letter topics shown
+EVERY_S = 10  # Refresh at intervals: no event announces a subscription that the page does not show yet
 
 
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure."""
+    """Show the worst subscriptions with their causes and cures, and alerts, health, history and acts."""
     rows = worst_subscriptions(rights.scope)
-    # The tiles show the last hour. Charts of that hour use the same data.
+    # Cache the history, because the tiles and the charts can show the same hour.
     read = cache(lambda name: history_of_everything(name))
     window = request.GET.get("range", "")
     history = history_sources(
@@ -111,7 +111,7 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
             every_s=EVERY_S,
             context=_health,
         ),
-        # The stored history is the sum of all topics.
+        # The history adds up all topics, so only users who may see every topic get it.
         *((now, *history) if rights.scope.is_everything else ()),
         Source(
             name="acts",
@@ -150,8 +150,8 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     diagnosed = _diagnosed(rows)
     return {
         "verdict": verdict(written),
-        # A missing broker concerns all rows, so the page shows this finding once. A quota stops producers
-        # or removes messages, so a row shows its quota finding beside the cause.
+        # A missing broker concerns all rows, so the page shows that problem once. A backlog quota stops
+        # producers or removes messages, so a row shows this problem in addition to the cause.
         "no_broker": next((spoken_finding(found) for found in _found(diagnosed, no_broker.RULE.id)), None),
         "rows": [
             (*_explained(each, lambda rule: rule not in _SAID_APART), _quota_finding(each))
@@ -181,7 +181,7 @@ def _cure_of(row: UnreadLetters) -> str:
 
 
 def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
-    """A subscription that was just deleted has no head and no findings."""
+    """Return each row with its findings. A subscription that was just deleted has no head and no findings."""
     if not rows:
         return []
     heads = subscription_heads([row.id for row in rows])

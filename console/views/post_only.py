@@ -1,4 +1,4 @@
-"""Addresses to which pages send their forms."""
+"""The decorator of views to which pages send their forms."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def post_only(
     [Callable[Concatenate[HttpRequest, P], HttpResponseBase]],
     Callable[Concatenate[HttpRequest, P], HttpResponseBase],
 ]:
-    """Admit POST, and redirect GET to the page with the form.
+    """Let POST through to the view, and redirect GET to the page with the form.
 
-    `names` are the view's arguments that the page needs. A browser sends GET after a login that interrupted the
-    form. If a form is answered with a page, the blocks of the page refresh with GET from this address. The
-    redirect keeps their query string.
+    `names` are the view's arguments that the page needs. A browser sends GET if a login interrupted the form. If the
+    view answers with a page, htmx refreshes parts of that page with GET from this address, so the redirect keeps the
+    query string.
     """
 
     def decorate(

@@ -108,13 +108,13 @@ class _Reading:
         *,
         pending_shown: int,
         consumer_key: int,
-        what_if_consumers: int,  # Zero lets the page choose
+        what_if_consumers: int,  # If 0, the page chooses
     ) -> None:
         self.head = head
         self.pending_shown = pending_shown
         self.consumer_key = consumer_key
         self.what_if_consumers = what_if_consumers
-        self._trouble = ""  # Why offloaded messages cannot be read
+        self._trouble = ""  # Says why offloaded messages cannot be read
 
     @cached_property
     def log(self) -> Log:
@@ -149,7 +149,7 @@ class _Reading:
             places.append((head.read_ledger, head.read_entry))
         try:
             return entries_at(self.log, places)
-        except OffloadUnavailable as error:  # The page still opens, and says why the messages cannot be read
+        except OffloadUnavailable as error:  # The page still opens, and shows the error
             self._trouble = str(error)
             return {}
 
@@ -175,7 +175,7 @@ class _Reading:
         return {"head": self.head, "findings": self.findings}
 
     def badge(self) -> dict[str, Any]:
-        """While the broker is still watching, an alarming finding replaces the state."""
+        """Return the state, or the severity of an alarming finding while the broker has not judged the state yet."""
         judged = self.standing
         if self.is_watching and self.findings and self.findings[0].severity in _ALARMING:
             word, tone = severity_word(self.findings[0].severity)

@@ -47,7 +47,7 @@ TABS = (
     gettext_noop("policies"),
     gettext_noop("insights"),
 )
-_PARTITIONS = gettext_noop("partitions")  # A partitioned topic has no ledgers of its own
+_PARTITIONS = gettext_noop("partitions")  # Replaces the tab "ledgers" of a topic without partitions
 _INSIGHT_HOURS = 48
 _HOUR_MS = 3_600_000
 
@@ -65,14 +65,14 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     log = log_of(head.id)
     window = request.GET.get("range", "")
     now = Level(backlog_messages=head.backlog_messages, stored_bytes=head.stored_bytes)
-    # The broker reports on each partition, never on their parent.
+    # The broker reports on each partition, never on the partitioned topic.
     followed = [row.id for row in queries.partitions(head.id)] if head.partitions else [head.id]
     live = tuple(f"topic:{topic_id}" for topic_id in followed)
     sources = [
         Source(
             name="numbers",
             template="console/parts/topic/numbers.html",
-            live=(*live, "acts"),  # No report says that the topic was deleted, but an act does
+            live=(*live, "acts"),  # The event "acts" announces that the topic was deleted
             context=lambda: {"head": head, "log": log},
         ),
         *history_sources(
@@ -115,7 +115,7 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
             sums = subscription_sums(head.id, ends_of(head.id), after="", limit=queries.ROWS)
             return {"rows": [(row, standing_of(row)) for row in sums], "most": queries.ROWS}
         case "subscriptions":
-            # Logs and stored cursors give exact counts, even if no broker runs.
+            # Count from logs and stored cursors, which gives exact numbers even if no broker runs.
             rows = queries.subscriptions(head.id, Ends.of(head.id, log))
             lines = sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows})
             return {"rows": rows, "lines": lines, "quota": _quota(head, rows), "most": queries.ROWS}
@@ -174,6 +174,6 @@ def _insights(topic_id: int) -> Mapping[str, Any]:
         "width": BARS_WIDTH,
         "height": BARS_HEIGHT,
         "latest": rows[0] if rows else None,
-        # Figures of subscriptions appear when the hour is over, so the latest hour often lacks them.
+        # The numbers of subscriptions appear when the hour is over, so the latest row often lacks them.
         "active": next((row for row in rows if row.subscriptions), None),
     }

@@ -85,7 +85,7 @@ def _asked(query: QueryDict) -> TopicsAsked:
 
 
 def changed_query(query: QueryDict, **changes: str) -> str:
-    """Return the query string with these values. An empty value is removed."""
+    """Return the query string with these changes. An empty value removes its name."""
     changed = query.copy()
     for name, value in changes.items():
         if value:
@@ -100,7 +100,7 @@ def headings(
 ) -> dict[str, dict[str, object]]:
     """Return the query string of each order, and whether the order is selected.
 
-    `clear` names the values that say where a page begins. Another order starts at its first page.
+    `clear` names the values that say where a page begins, because another order starts at its first page.
     """
     cleared = dict.fromkeys((*clear, "part"), "")
     return {

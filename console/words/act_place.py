@@ -1,4 +1,4 @@
-"""The page to which an act's page leads back."""
+"""The page to which the page of an act (operator change) links back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ActPlace:
 def place_of(act: ActView) -> ActPlace:
     """Return the page of the act's subject.
 
-    If the subject does not exist, return the page one level up. For an act on a user, return the log of acts.
+    If the subject does not exist, return the page one level up. For an act on a user, return the act log.
     """
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:

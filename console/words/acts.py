@@ -1,4 +1,4 @@
-"""Acts in words."""
+"""Words for acts. An act is a change that an operator plans and then applies."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ KINDS = {
     "test_alert_rule": gettext_noop("Test alert rule"),
 }
 ENDINGS: Final = frozenset(("delete_subscription", "delete_topic", "terminate", "truncate"))
-"""Kinds that always need a typed name, because they end something for good."""
+"""Kinds of acts that end something for good, so the operator must always type a name."""
 OF_USERS: Final = frozenset(
     (
         "set_role",
@@ -104,7 +104,7 @@ OF_USERS: Final = frozenset(
         "renew_recovery_codes",
     )
 )
-"""Kinds that change a user. They have no plan."""
+"""Kinds of acts that change a user. These acts have no plan."""
 STATES = {
     "plan_requested": (gettext_noop("waiting for a plan"), "warn"),
     "planned": (gettext_noop("planned"), "calm"),
@@ -120,7 +120,7 @@ STATES = {
 
 _LAST_LATIN: Final = "\u2e7f"  # Higher characters are Chinese
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
-# A count in the broker's words, such as the number in "12408 messages". Ids and names do not match.
+# A count in the broker's text, such as 12408 in "12408 messages". Ids and names do not match.
 _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
 )
@@ -135,7 +135,7 @@ def title(kind: str) -> str:
 
 
 def state_word(state: str) -> tuple[str, str]:
-    """Return the word and the tone of a state."""
+    """Return the word for a state, and the tone for its colour and icon."""
     word, tone = STATES.get(state, (state, "calm"))
     return _(word), tone
 
@@ -285,7 +285,7 @@ def _moment(time_ms: int) -> str:
 
 
 def sentence(text: str, names: Iterable[str]) -> str:
-    """Give words a capital letter and a full stop, and write their counts with narrow spaces.
+    """Give a text a capital letter and a full stop, and write its counts with narrow spaces.
 
     A name at the beginning keeps its case. `names` adds names that look like plain words.
     """
@@ -306,8 +306,8 @@ def must_type_name(
 ) -> bool:
     """Return whether an operator must type a name to apply the act.
 
-    The act may repeat `allowed_drift_messages` more messages than planned. Without this argument, the number in
-    the plan counts.
+    The act may deliver `allowed_drift_messages` messages again beyond its plan. Without this argument, the plan's
+    number applies.
     """
     if plan is None:
         return False
@@ -326,7 +326,7 @@ def loses_messages(plan: Mapping[str, Any]) -> bool:
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return the act's effect on messages acked since the preview, or an empty text."""
+    """Return words for the effect on messages acked since the preview, or "" if there was none."""
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0

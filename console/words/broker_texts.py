@@ -1,4 +1,4 @@
-"""The fixed texts of broker and pipeline, for translators. The broker itself writes English only."""
+"""The fixed English texts of broker and pipeline, for translators."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Flag:
 
     @property
     def mark(self) -> str:
-        """The sign before the word. Without the sign, only a colour would show the tone."""
+        """The sign before the word, because colour must not be the only sign of the tone."""
         return "✕" if self.tone == "bad" else "▲"
 
 

@@ -1,4 +1,4 @@
-"""The message browser in words."""
+"""Words for the pages that search and follow messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STARTS = {
     "next": gettext_noop("next for the subscription"),
     "holes": gettext_noop("holes of the subscription"),
 }
-# Operators that are words, not signs.
+# Filter operators that are words, not signs such as `=`.
 OPERATOR_WORDS = {
     "contains": gettext_noop("contains"),
     "exists": gettext_noop("exists"),
@@ -67,7 +67,7 @@ def looked_at(
     unjudged: Mapping[str, int],
     gone: int,
 ) -> str:
-    """Say how much the search looked at, how much matches, and how much was unreadable."""
+    """Return sentences that say how much the search looked at, how much matches, and how much was unreadable."""
     look = (
         _("By key hash: looked at {number} of {entries}")
         if is_narrowed
@@ -119,7 +119,7 @@ def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_c
 
 
 def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -> str:
-    """Say how many messages have arrived, and how many entries the page skipped."""
+    """Return sentences that say how many messages have arrived, and how many entries the page skipped."""
     if is_first:
         return (
             _("The matches among the newest entries are below.")

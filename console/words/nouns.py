@@ -1,4 +1,4 @@
-"""Counted things, such as 3 consumers."""
+"""Numbers with their nouns, such as 3 consumers."""
 
 from __future__ import annotations
 

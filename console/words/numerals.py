@@ -30,9 +30,9 @@ __all__ = [
 ]
 
 UNKNOWN = "–"
-_GAP = "\u202f"  # Narrow space that does not break
+_GAP = "\u202f"  # Narrow no-break space
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
-# The range of `datetime`, without its first and last day. A zone may shift the time by hours.
+# The range of `datetime` without its first and last day, because a zone may shift the time by hours.
 _FIRST_MS = -62_135_596_800_000 + 86_400_000
 _LAST_MS = 253_402_300_799_000 - 86_400_000
 
@@ -96,7 +96,7 @@ def ago(then_ms: int, now_ms: int) -> str:
 
 
 def is_time(then_ms: int) -> bool:
-    """Return whether every zone can write this time. Clients may send any number."""
+    """Return whether the number is a time that every zone can write. Clients may send any number."""
     return _FIRST_MS <= then_ms <= _LAST_MS
 
 

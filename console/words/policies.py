@@ -1,4 +1,4 @@
-"""Policies in words."""
+"""Words for policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["grouped", "origin", "spaced"]
 
 _LONG_NUMBER: Final = re.compile(r"[0-9]{4,}")
 
-# Headings by the first policy of their group. A group ends where the next group begins.
+# Each heading by the first policy of its group. A group ends where the next group begins.
 _GROUPS: Final = {
     "retention_ms": gettext_noop("How long messages stay"),
     "delayed_delivery": gettext_noop("Delivery"),
@@ -28,7 +28,7 @@ _GROUPS: Final = {
 
 
 def grouped(policies: Iterable[PolicyInForce]) -> Iterator[tuple[str, list[PolicyInForce]]]:
-    """Yield each group's heading, in the reader's language, with its policies."""
+    """Yield the heading of each group, in the reader's language, with the group's policies."""
     group = ""
 
     def heading(each: PolicyInForce) -> str:
@@ -41,7 +41,7 @@ def grouped(policies: Iterable[PolicyInForce]) -> Iterator[tuple[str, list[Polic
 
 
 def origin(policy: PolicyInForce) -> str:
-    """Return in words where a value comes from."""
+    """Return words that say where a policy's value comes from."""
     if policy.set_on is None:
         return _("broker default")
     if policy.own is not None:
@@ -50,5 +50,5 @@ def origin(policy: PolicyInForce) -> str:
 
 
 def spaced(words: str) -> str:
-    """Write a value's numbers with narrow spaces, such as 50 000."""
+    """Write the numbers in a text with narrow spaces, such as 50 000."""
     return _LONG_NUMBER.sub(lambda found: count(int(found[0])), words)

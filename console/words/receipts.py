@@ -1,4 +1,4 @@
-"""The changes of an act, as rows for the tables on its page."""
+"""The effects of an act (operator change), as rows for the tables on its page."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class PartitionRow:
 
 
 def next_message(target: Mapping[str, Any]) -> str:
-    """Return the first message that a planned move leaves unacked, or an empty text.
+    """Return the first message that a planned cursor move leaves unacked, or "" if there is none.
 
     `target` comes from a plan for one topic.
     """
@@ -86,7 +86,7 @@ def next_message(target: Mapping[str, Any]) -> str:
 
 
 def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[ReceiptRow]:
-    """Return the counts of an act, and those of messages acked or published since the preview."""
+    """Return the act's counts, and the numbers of messages acked or published since the preview."""
     rows = [
         ReceiptRow(
             label=_(_LABELS[name]),
@@ -128,12 +128,12 @@ class PartitionTable:
 
     @property
     def columns(self) -> int:
-        """The number of columns after the partition's own."""
+        """The number of columns after the partition column."""
         return max(1, len(self.changes) + (3 if self.moves_cursors else 0))
 
     @property
     def adds_detail(self) -> bool:
-        """Whether the table says more than the page's sentences."""
+        """Whether the table says more than the sentences on the page."""
         return bool(self.changes) or any(row.why_not for row in self.rows)
 
 
@@ -142,7 +142,7 @@ def partition_table(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any
     moves_cursors = "current" in plan
     return PartitionTable(
         rows=_rows(plan, result),
-        # A move closes the consumers of all partitions or of none, so a column would say nothing.
+        # A cursor move closes the consumers of all partitions or of none, so this column would be useless.
         changes=tuple(
             name for name in _CHANGES.get(kind, ()) if not moves_cursors or name != "consumers_closed"
         ),

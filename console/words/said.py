@@ -1,4 +1,4 @@
-"""English strings that a page can translate."""
+"""English strings that a page can translate later."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Said(str):
 
     __slots__ = ("many", "message", "number", "values")
 
-    message: str  # Contains `{name}` for each value
+    message: str  # With a placeholder such as `{name}` for each value
     many: str | None  # Plural message, or None if the text counts nothing
     number: int  # Number of things that the text counts
     values: Mapping[str, object]  # A value may be Said too
 
 
 def said(message: str, /, **values: object) -> Said:
-    """Return the message with these values."""
+    """Return the message, filled in with these values."""
     return _said(message, message, None, 0, values)
 
 

@@ -1,4 +1,4 @@
-"""An act as a `vela` command and as an HTTP request."""
+"""An act (operator change) as a `vela` command and as an HTTP request."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class SameAct:
 
 
 def same_act(act: ActView, api_url: str) -> SameAct | None:
-    """Return the ways to plan this act, or None if nobody can plan its kind.
+    """Return the ways to plan this act again, or None if nobody can plan acts of its kind.
 
-    `api_url` is the whole address of `/api/v1`.
+    `api_url` is the full URL of `/api/v1`.
     """
     if act.kind == "undo":
         return SameAct(

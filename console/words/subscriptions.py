@@ -1,4 +1,4 @@
-"""Stored states of subscriptions in words."""
+"""Words for the states of subscriptions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ StateWord: TypeAlias = Literal[
 Tone: TypeAlias = Literal["good", "calm", "warn", "bad"]
 
 STATE_WORDS: Final[tuple[StateWord, ...]] = get_args(StateWord)[:-1]
-"""States that the broker reports. The worst comes first. `unknown` means that no state was reported."""
+"""States that the broker reports. The worst comes first. `unknown` is missing: it means that none was reported."""
 
 _WORDS: Final[Mapping[int, StateWord]] = {
     state.value: word for state, word in zip(SubscriptionState, STATE_WORDS, strict=True)
@@ -105,7 +105,7 @@ class Standing:
     tone: Tone
     sentence: str
     since_ms: int | None
-    drain_s: int | None  # Seconds until nothing waits, only while draining
+    drain_s: int | None  # Seconds until no message waits; None unless draining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ def standing(
         tone=_TONES[word],
         sentence=_(sentence),
         since_ms=since_ms or None,
-        # A subscription with a stuck partition is stuck, even if another partition reports a time.
+        # A subscription with one stuck partition is stuck, even if another partition reports a drain time.
         drain_s=drain_s if word == "draining" else None,
     )
 
@@ -172,7 +172,7 @@ def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
     bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
     if not bad:
         watched, number = counts.get(SubscriptionState.WATCHING, (0, ""))
-        if watched:  # True in the first half minute after a restart
+        if watched:  # For example in the first half minute after a restart
             words = _("No subscription is known to be stuck: the broker has not judged {number} of them yet.")
             return Verdict(text=words.format(number=number), tone="calm")
         return Verdict(text=_("No subscription is stuck."), tone="good")

@@ -1,4 +1,4 @@
-"""Problems of the processes behind a page, found from signs of life."""
+"""Problems of the processes behind a page, and the signs of life by which pages find them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TICKS_MISSED: Final = 5
 
 
 class Trouble(StrEnum):
-    """A problem that pages report. The script of a page detects CONSOLE and DATABASE."""
+    """A problem that pages report. A page's own script detects CONSOLE and DATABASE."""
 
     CONSOLE = "console"
     DATABASE = "database"
@@ -46,7 +46,7 @@ class Signs:
     """Last signs of life and the current time, by the database's clock. None means never."""
 
     now_ms: int
-    host: str | None  # This and the next three fields describe the broker
+    host: str | None  # `host`, `pid`, `seen_ms` and `stopped_ms` describe the broker
     pid: int | None
     seen_ms: int | None
     stopped_ms: int | None  # Set only after a clean stop
@@ -125,9 +125,9 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
 
 
 def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
-    """Return each trouble with the time of the last sign of life or of the broker's stop.
+    """Return each trouble, with the time of the last sign of life or of the broker's clean stop.
 
-    The worker is not judged while beat is silent, because beat then sends the worker nothing.
+    While Celery beat is silent, the worker is not checked, because beat sends it nothing.
     """
     found: dict[Trouble, int | None] = {}
     if signs.seen_ms is None:
@@ -146,7 +146,7 @@ def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartHealth:
-    """The health of one process in a word."""
+    """The health of one process, in one word."""
 
     part: str
     word: str
@@ -155,7 +155,7 @@ class PartHealth:
 
 
 def health_of(troubles: Collection[Trouble]) -> list[PartHealth]:
-    """Return the health of broker, beat and tick worker."""
+    """Return the health of the broker, Celery beat and the Celery worker that runs the periodic tasks."""
     health = []
     for part, well, words in _HEALTH:
         trouble = next((each for each in words if each in troubles), None)
@@ -192,5 +192,5 @@ _HEALTH: Final[tuple[tuple[str, str, _Words], ...]] = (
 
 
 def effects_of(troubles: Iterable[Trouble]) -> list[str]:
-    """Return the effects on the page, as classes of its body."""
+    """Return the effects on a page, which become CSS classes of its body."""
     return sorted({effect for trouble in troubles for effect in WORDS[trouble].effects})

@@ -1,4 +1,4 @@
-"""The page of one act, from its plan to its undo."""
+"""The page of one act: a change that an operator plans, applies and may undo."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     """Apply a plan.
 
-    A repeated request of the same user, such as a double click, redirects to the act's page.
+    A repeated request from the same user, such as a double click, only redirects to the act's page.
     """
     view, rights = _found_to_act_on(act_id, rights)
     if view.who == rights.name and view.state in _APPLIED_ONCE:
@@ -131,7 +131,7 @@ def _apply_form(view: ActView, data: QueryDict | None = None) -> ApplyForm:
 
 
 def _to_apply(view: ActView) -> ActView | None:
-    """Return the plan to apply. A refused act can have a new plan."""
+    """Return the plan that can be applied, if any: the act itself, or the new plan of a refused act."""
     if view.state == "planned":
         return view
     if view.new_plan is None:
@@ -162,7 +162,7 @@ def _past(view: ActView) -> str:
     is_deletion = view.kind.startswith("delete_") or view.kind in DELETING_SUBSCRIPTIONS
     if view.finished_at is None or "://" not in view.topic or is_deletion:
         return ""
-    # The past of a subscription is stored only for each partition.
+    # On a partitioned topic, the history of a subscription is stored by partition only.
     subscription = "" if (view.result or {}).get("partitions") else view.subscription
     return f"{past_url(view.topic, subscription)}?at={in_utc(int(view.finished_at.timestamp() * 1000))}"
 
@@ -207,5 +207,5 @@ def _answer(
     response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
     is_settled = not (view.is_waiting or view.state == "applying")
     if "part" in request.GET and is_settled and response.status_code != 304:
-        response["HX-Refresh"] = "true"  # The next step is outside the block that htmx refreshes
+        response["HX-Refresh"] = "true"  # Reload: the buttons are outside the block that htmx refreshes
     return response

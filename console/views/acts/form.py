@@ -1,4 +1,4 @@
-"""The form of an act on a subscription."""
+"""The form of an act: a change to a subscription that an operator plans and then applies."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
 
 def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
     if isinstance(head, PartitionedHead):
-        # Some partitions can be paused while others are not.
+        # Offer both pause and resume, because partitions can be paused separately.
         return not form_class.is_on_one_partition()
     match form_class.kind:
         case "pause":

@@ -1,4 +1,4 @@
-"""The page of the act log."""
+"""The page of the act log, which records operator changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The query strings of the lists of clients."""
+"""The query strings and template contexts of the lists of clients."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from console.words.clients import flag_named
 
 __all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
-# Seconds between two refreshes. No event announces an idle client or a client of a topic that the list does not show.
+# Refresh at intervals. No event announces an idle client, or a client of a topic that the list does not show.
 EVERY_S = 10
 
 _KEY_DIGITS = 18  # Every number of 18 digits fits into a 64-bit key
 
 
 def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str]) -> ClientsAsked:
-    """Read the filters, order and page."""
+    """Read the filters, the order and the page."""
     order, flag = query.get("sort", ""), query.get("flag", "")
     return ClientsAsked(
         topic=_text(query.get("topic", "")),
@@ -41,14 +41,14 @@ def key_of(text: str) -> int:
 
 
 def form_of(asked: ClientsAsked, flags: Collection[str]) -> dict[str, Any]:
-    """Return the context of the page around a list."""
+    """Return the template context of the page around a list."""
     return {"asked": asked, "flags": [(name, flag_named(name)) for name in flags], "nav": "clients"}
 
 
 def list_of(
     query: QueryDict, asked: ClientsAsked, found: ClientPage[Any], orders: Collection[str]
 ) -> dict[str, Any]:
-    """Return the context of a list."""
+    """Return the template context of a list."""
     return {
         "rows": found.rows,
         "asked": asked,

@@ -29,8 +29,8 @@ from console.words.messages import looked_at, stopped
 
 __all__ = ["dead_letter_topic"]
 
-_SEARCH_EVERY_S = 30  # A search may take nearly a second
-_MOST_TEXT = 300  # Characters
+_SEARCH_EVERY_S = 30  # Rarely, because a search may take nearly a second
+_MOST_TEXT = 300  # Characters of a query parameter
 
 
 @require_safe
@@ -38,7 +38,7 @@ _MOST_TEXT = 300  # Characters
 def dead_letter_topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     """Show one dead-letter topic.
 
-    In the query string, `sub` chooses the subscription, and `by` the property that groups the letters.
+    In the query string, `sub` chooses a subscription, and `by` names the property that groups the messages.
     """
     head = topic_head(topic)
     if head is None:
@@ -48,7 +48,7 @@ def dead_letter_topic(request: HttpRequest, rights: Rights, topic: str) -> HttpR
         return redirect(views.goes_to)
     given = {name: request.GET.get(name, "")[:_MOST_TEXT] for name in ("sub", "by")}
     reading = _Reading(head, rights, wanted=given["sub"], by=given["by"])
-    # The broker reports on each partition, never on their parent.
+    # The broker reports on each partition, never on the partitioned topic.
     followed = [row.id for row in partitions(head.id)] if head.partitions else [head.id]
     sources = [
         Source(

@@ -1,4 +1,4 @@
-"""The second page of a login: a code of the authenticator app, or a recovery code."""
+"""The second page of a login, which asks for a code of the authenticator app or for a recovery code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first page of a login: name and password."""
+"""The first page of a login, which asks for name and password."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Login(LoginView):
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """With VELA_LOCAL_LOGIN=0, show the form only at `/login?password`, for superusers."""
+        """With VELA_LOCAL_LOGIN=0, show the form only at `/login?password`, where superusers log in."""
         settings = broker_settings()
         login_server = settings.oidc_name if settings.oidc_issuer else ""
         return {

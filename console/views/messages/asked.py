@@ -30,7 +30,7 @@ def head_of(topic: str) -> TopicHead:
 def asked_by(form: FilterForm, rights: Rights) -> Asked | None:
     """Return the search, or None if the form has errors.
 
-    If the user may not see payloads, any filter is an error, and chosen columns are ignored.
+    If the user may not see payloads, a filter is an error, and chosen columns are ignored.
     """
     if not form.is_valid():
         return None

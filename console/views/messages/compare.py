@@ -1,4 +1,4 @@
-"""Compare two messages of a topic side by side."""
+"""The page that compares two messages of a topic side by side."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """A fact about two messages. A message that lacks the fact has None, or a time of 0."""
+    """A fact about two messages. If a message lacks the fact, its value is None, or 0 for a time."""
 
     name: str
     left: int | str | None
@@ -50,7 +50,7 @@ class _Fact:
 def compare_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     """Compare the messages at the positions `a` and `b` of the query string.
 
-    If `pick` names two messages, redirect to their comparison in the order of their positions.
+    If `pick` names two messages, redirect to their comparison, with the lower position first.
     """
     head = head_of(topic)
     given = {name: request.GET.get(name, "").strip() for name in ("a", "b")}

@@ -1,4 +1,4 @@
-"""Follow a topic: show matching messages as they arrive."""
+"""The page that follows a topic: it shows matching messages as they arrive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from console.words.messages import filter_words, followed
 
 __all__ = ["follow_messages"]
 
-# After this time the page stops until the user resumes it. Perhaps nobody is looking.
+# Perhaps nobody looks at the page any more. It stops after this time, until the user resumes it.
 STOP_AFTER_S = 600
 
 

@@ -1,4 +1,4 @@
-"""Describe the policies in force on a namespace or a topic."""
+"""Describe the policies in force on a namespace or topic: their values, and where each value is set."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def described_topic(name: str) -> tuple[TopicDocuments, DescribedPolicies]:
 
 
 def policies_of_topic(name: str) -> dict[str, Any]:
-    """Return the context of a topic's policies. Raises Http404 if the topic does not exist."""
+    """Return the template context of a topic's policies. Raises Http404 if the topic does not exist."""
     documents, described = described_topic(name)
     return {"described": described, "subject": documents.parent_name or name, "parent": documents.parent_name}

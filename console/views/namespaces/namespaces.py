@@ -23,8 +23,8 @@ def namespaces(request: HttpRequest, rights: Rights) -> HttpResponse:
     source = Source(
         name="rows",
         template="console/parts/namespaces/rows.html",
-        # Never refreshed. With a million subscriptions, the query takes 0.15 s, or several seconds if no
-        # vacuum has run.
+        # The list does not refresh: with a million subscriptions, its query takes 0.15 s, or several seconds
+        # if no vacuum has run.
         live=(),
         context=lambda: {"page": read_namespaces(asked, rights.scope), "asked": asked},
     )

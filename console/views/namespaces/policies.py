@@ -20,7 +20,7 @@ __all__ = ["namespace_policies", "topic_policies"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_only
 def namespace_policies(request: HttpRequest, rights: Rights, tenant: str, namespace: str) -> HttpResponse:
-    """Show the form of a namespace, or plan its change."""
+    """Show the form of a namespace, or plan the change."""
     found = found_namespace(tenant, namespace)
     described = policies_of_namespace(found.full_name, found.policies)
     return _form(request, rights, "set_namespace_policies", found.full_name, described)
@@ -29,7 +29,7 @@ def namespace_policies(request: HttpRequest, rights: Rights, tenant: str, namesp
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def topic_policies(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the form of a topic, or plan its change.
+    """Show the form of a topic, or plan the change.
 
     A partition has no policies of its own, so the view redirects to the form of its topic.
     """

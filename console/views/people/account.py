@@ -41,7 +41,7 @@ _DONE = {
 @require_safe
 @logged_in
 def account(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the page."""
+    """Show the user's own account."""
     return _answer(request, rights)
 
 

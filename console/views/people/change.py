@@ -28,7 +28,7 @@ __all__ = ["remove_user_factor", "set_user_active", "set_user_password", "set_us
 @post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Set the typed password, or make a password and show it once."""
+    """Set the typed password, or make a new password and show it once."""
     form = PasswordForm(request.POST)
     if not form.is_valid():
         return _invalid(request, rights, name, form)
@@ -44,9 +44,9 @@ def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpRe
 @post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Give a role for a pattern, or take the role away.
+    """Give the user a role in the namespaces that match a pattern, or take the role away.
 
-    Admins who set their own role for `*` may lose this page, so they go to the overview.
+    Admins who change their own role for `*` may no longer see this page, so they go to the overview.
     """
     form = RoleForm(request.POST)
     if not form.is_valid():

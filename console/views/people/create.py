@@ -35,7 +35,7 @@ def new_user(request: HttpRequest, rights: Rights) -> HttpResponse:
     name, typed = form.cleaned_data["name"], form.cleaned_data["password"]
     password = typed or made_password()
     try:
-        with transaction.atomic():  # Create no user if the role is refused
+        with transaction.atomic():  # If the role is refused, create no user
             create_user(name, password, who=rights.name, origin=origin_of(request))
             given = form.chosen()
             if given is not None:

@@ -22,7 +22,7 @@ _MOST_PASSWORD = 1024
 
 
 class PasswordForm(forms.Form):
-    """A password. If the field is empty, Vela makes a password."""
+    """A password. If the field is empty, Vela makes one."""
 
     password = forms.CharField(
         label=gettext_lazy("Password"),
@@ -54,7 +54,7 @@ class NewUserForm(PasswordForm):
     )
 
     def clean_name(self) -> str:
-        """Normalise the name, because Django stores it normalised."""
+        """Return the name in the Unicode form in which Django stores it."""
         return str(User.normalize_username(self.cleaned_data["name"]))
 
     def chosen(self) -> tuple[str, Role] | None:
@@ -64,7 +64,7 @@ class NewUserForm(PasswordForm):
 
 
 class RoleForm(forms.Form):
-    """A pattern and its role."""
+    """A pattern of namespaces, and the user's role in them."""
 
     pattern = forms.CharField(
         max_length=600,
@@ -79,7 +79,7 @@ class RoleForm(forms.Form):
     )
 
     def chosen(self) -> Role | None:
-        """Return the role, or None to remove the pattern's role."""
+        """Return the role, or None to take it away."""
         word: str = self.cleaned_data["role"]
         return None if word == "none" else Role[word.upper()]
 

@@ -1,4 +1,4 @@
-"""The form of one job."""
+"""The form of one job of the pipeline, which runs Spark jobs on topics."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class JobForm(forms.Form):
 
     @property
     def act(self) -> tuple[str, dict[str, Any]]:
-        """The kind of act to plan, and its parameters. The form must be valid."""
+        """The kind of the act (operator change) to plan, and its parameters. The form must be valid."""
         parameters = {"job": self._job.name, "options": self._given(self.cleaned_data)}
         every_minutes = self.cleaned_data["every_minutes"]
         if every_minutes:

@@ -1,4 +1,4 @@
-"""The pages of the pipeline."""
+"""The pages of the pipeline, which runs Spark jobs on topics."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def pipeline(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def job_form(request: HttpRequest, rights: Rights, job: str) -> HttpResponse:
-    """Show the form of a job, or plan the act."""
+    """Show the form of a job, or plan to run or schedule the job."""
     found = JOBS.get(job)
     if found is None:
         raise Http404(_("There is no job {job}.").format(job=job))
@@ -106,7 +106,7 @@ def run(request: HttpRequest, rights: Rights, run_id: int) -> HttpResponse:
     )
     response = answer(request, rights, "console/pages/run.html", [source], {"run": found, "nav": "pipeline"})
     if "part" in request.GET and found.has_ended:
-        response["HX-Refresh"] = "true"  # The buttons outside the block change too
+        response["HX-Refresh"] = "true"  # Reload: the buttons outside the refreshed block change too
     return response
 
 

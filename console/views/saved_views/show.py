@@ -1,4 +1,4 @@
-"""Show the page of saved views, and save a view."""
+"""Show the page of saved views, and save a view: a list with filters, stored under a name."""
 
 from __future__ import annotations
 

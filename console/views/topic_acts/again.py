@@ -22,13 +22,13 @@ from vela.wire.entry import Message
 
 __all__ = ["publish_again"]
 
-_MOST_BYTES: Final = 1024 * 1024  # The limit of the act `publish`
+_MOST_BYTES: Final = 1024 * 1024  # The broker's limit for a message from the console
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def publish_again(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponseBase:
-    """Show both forms, or plan the act."""
+    """Show a form for either way, or plan to publish the message."""
     if not rights.may_see_payloads:
         raise PermissionDenied(_("Only users who may read a message may publish it again."))
     head = topic_head(topic)

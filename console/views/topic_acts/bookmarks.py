@@ -1,4 +1,4 @@
-"""The list of all bookmarks, and the rows of a topic's tab."""
+"""The list of all bookmarks (named places in a topic), and the bookmarks tab of a topic's page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def all_bookmarks(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def bookmark_rows(query: QueryDict, topic_id: int) -> dict[str, Any]:
-    """Return the context of one topic's tab."""
+    """Return the template context of a topic's tab."""
     return _context(query, _asked(query, topic_id), EVERYTHING)
 
 

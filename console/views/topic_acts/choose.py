@@ -1,4 +1,4 @@
-"""Choose the subscription for an act that a bookmark or a message suggests."""
+"""Choose the subscription for an act (operator change) that starts from a bookmark or message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["choose"]
 @require_safe
 @operator_only
 def choose(request: HttpRequest, rights: Rights, topic: str, kind: str) -> HttpResponse:
-    """List the topic's subscriptions, each with a link to the form."""
+    """List the topic's subscriptions, each with a link to the act's form."""
     form_class = act_forms.get(kind)
     head = topic_head(topic)
     if form_class is None or head is None:

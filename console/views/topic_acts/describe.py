@@ -1,4 +1,4 @@
-"""The form for one kind of act on a topic."""
+"""The form for one kind of act on a topic. An act is a change that an operator plans and then applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan the act that a form describes."""
+"""Plan the act (operator change) that a form describes."""
 
 from __future__ import annotations
 
