@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TLS_METHOD", "Authentication"]
 
 TLS_METHOD: Final = "tls"
-# Number of tokens to remember, because verifying a token is slow.
+# Verified tokens are remembered, because verifying a token is slow.
 VERIFIED_TOKENS: Final = 1024
 # Reading the JSON of a longer token would take too long.
 MAX_TOKEN_BYTES: Final = 64 * 1024

@@ -33,7 +33,7 @@ class IssuerState:
 
     issuer: str
     is_up: bool  # Whether the last attempt to read the keys succeeded
-    keys_age_s: float | None  # None = the keys were never read
+    keys_age_s: float | None  # None if the keys were never read
 
 
 class Issuers:

@@ -22,7 +22,7 @@ class WatchedFile(Generic[T]):
     """A file whose last usable content is `value`."""
 
     def __init__(self, variable: str, path: Path, read: Callable[[bytes], T]) -> None:
-        """Read the file. `read` must raise ValueError for content that cannot be used.
+        """Read the file. The function `read` must raise ValueError for unusable content.
 
         Raises SettingInvalid if the file cannot be read or used.
         """

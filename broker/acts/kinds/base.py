@@ -234,8 +234,8 @@ class ActKind(ABC, Generic[P]):
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
         """Do what the plan says. Return the result as JSON, or None if the result is already stored.
 
-        `apply` must be safe to repeat, because a broker may die before it stores the result. A long act
-        calls `context.report`. When `apply` is repeated, `act.progress` has the last report.
+        `apply` must be safe to repeat, because a broker may die before it stores the result. A long act calls
+        `context.report`. When `apply` is repeated, `act.progress` has the last report.
 
         Raises BrokerError if the act fails, and PartlyDone if an error stops the act halfway.
         """
@@ -243,7 +243,7 @@ class ActKind(ABC, Generic[P]):
     async def apply_parts(
         self, context: ActContext, parts: Sequence[Part], given: P
     ) -> Mapping[str, Any] | None:
-        """Apply the act on several partitions. Kinds with `takes_partitions` implement this method.
+        """Apply the act to several partitions. Kinds with `takes_partitions` implement this method.
 
         Returns and raises the same as `apply`.
         """

@@ -1,4 +1,4 @@
-"""Create and delete bookmarks. A bookmark can protect the messages after its place from trimming."""
+"""Create and delete bookmarks. A bookmark can protect later messages from trimming."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class LetterTopic:
 async def find_letter_topic(
     context: ActContext, subscription: Subscription, given: str | None, *, keep: bool
 ) -> LetterTopic:
-    """Return the given topic, or else a connected consumer's dead-letter topic, or else the default one.
+    """Return the given topic, or else a connected consumer's dead-letter topic, or else the default topic.
 
     The argument `keep` affects only the notes. Raises ActInvalid if the topic cannot store dead letters.
     """
