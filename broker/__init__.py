@@ -11,7 +11,7 @@ __all__ = ["apublish", "publish"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the outbox only when it is used, because most processes never publish."""
+    """Import `outbox` on first use, because most processes never publish."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from broker import outbox

@@ -36,7 +36,7 @@ def _files(text: str) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings(DoorSettings):
-    """Settings of authentication and of roles with special rights."""
+    """Settings for authentication and for roles with special rights."""
 
     authentication: Annotated[
         tuple[str, ...],
@@ -208,7 +208,7 @@ class AccessSettings(DoorSettings):
     def check_exposure(self, bind: str) -> bool:
         """Return whether other machines can use the broker at `bind` without credentials.
 
-        Raises SettingInvalid instead of returning True if VELA_AUTHENTICATION is not set.
+        Raises SettingInvalid if other machines can reach `bind` and VELA_AUTHENTICATION is not set.
         """
         if self.asks_for_credentials or _is_loopback(bind):
             return False

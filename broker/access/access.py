@@ -28,9 +28,9 @@ __all__ = ["Access"]
 
 logger = logging.getLogger(__name__)
 
-# A notification can be lost, so every 30th call of `turn` reads all permissions.
+# A notification of a change can be lost, so every 30th call of `turn` reads all permissions.
 RELOAD_TURNS: Final = 30
-# Messages wait while a group of connections is checked, so a group must be small.
+# The event loop is blocked while this many connections are checked.
 RECHECKED_AT_ONCE: Final = 100
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
@@ -61,7 +61,7 @@ class Access:
         """Return the authenticated client, or None if only `authenticate` can check the credentials.
 
         Raises AuthenticationFailed if the credentials are missing or not accepted. Raises NotAuthorized if the original
-        role is missing or not allowed.
+        principal is missing or not allowed.
         """
         if not self.is_on:
             return ANONYMOUS
@@ -177,7 +177,7 @@ class Access:
         self._is_stale = True
 
     async def turn(self) -> None:
-        """Refresh files, permissions and issuers' keys. Call this once a second. Raises psycopg.Error."""
+        """Read changed files, permissions and issuers' keys. Call this once a second. Raises psycopg.Error."""
         self._turns += 1
         if self._authentication.refresh():
             self._recheck()

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["TLS_METHOD", "Authentication"]
 
 TLS_METHOD: Final = "tls"
-# Verifying a token is slow, and each HTTP request sends its token again.
+# Verified tokens are remembered, because verifying a token is slow.
 VERIFIED_TOKENS: Final = 1024
 # Reading the JSON of a longer token would take too long.
 MAX_TOKEN_BYTES: Final = 64 * 1024
 
 
 class Authentication:
-    """Checks credentials. `check` may wait for a thread, and `now` never waits."""
+    """Checks the credentials of clients."""
 
     def __init__(self, settings: AccessSettings) -> None:
         methods = settings.authentication
-        # Check this here and not with the settings, because other processes need no trust file.
+        # The settings do not check this, because other processes need no trust file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"
@@ -52,7 +52,7 @@ class Authentication:
         return self._passwords is not None
 
     def now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return the authenticated client, or None if only `check` can check the credentials.
+        """Return the authenticated client, or None if the caller must await `check`.
 
         Raises AuthenticationFailed if the credentials are missing or not accepted.
         """
@@ -72,7 +72,7 @@ class Authentication:
         )
 
     async def check(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return the authenticated client. Raises the errors of `now`."""
+        """Return the authenticated client. Raises AuthenticationFailed."""
         found = self.now(credentials, now_ms)
         if found is not None:
             return found
@@ -109,7 +109,7 @@ class Authentication:
             self._passwords.stop()
 
     def _token(self, data: bytes, now_ms: int) -> Principal | None:
-        data = data.strip()  # Otherwise, copies of a token with extra spaces could fill the cache
+        data = data.strip()  # Copies of a token with extra spaces must not fill the cache
         principal = self._verified.get(data)
         if principal is not None and not principal.has_expired(now_ms):
             return principal

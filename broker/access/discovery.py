@@ -26,7 +26,10 @@ class IssuerAway(Exception):
 
 
 def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
-    """Fetch an issuer's public keys by key id. This call blocks. Raises IssuerAway if the keys cannot be read."""
+    """Return an issuer's public keys, each under its key id.
+
+    This call blocks. Raises IssuerAway if the keys cannot be read.
+    """
     timeout_s = settings.openid_timeout_s
     try:
         trust = ssl.create_default_context(cafile=settings.openid_trust_file)

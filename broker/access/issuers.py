@@ -33,7 +33,7 @@ class IssuerState:
 
     issuer: str
     is_up: bool  # Whether the last attempt to read the keys succeeded
-    keys_age_s: float | None  # None = the keys were never read
+    keys_age_s: float | None  # None if the keys were never read
 
 
 class Issuers:
@@ -62,8 +62,7 @@ class Issuers:
     def verify_now(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal | None:
         """Return the client that a token names, or None if `verify` must read the issuer's keys first.
 
-        Raises AuthenticationFailed if the token is invalid, or if its key is unknown and the issuer's keys
-        were read too recently to read them again.
+        Raises AuthenticationFailed if the token is invalid.
         """
         issuer = self._issuers[origin.issuer]
         key = issuer.key(origin)
@@ -93,7 +92,7 @@ class Issuers:
         return self._verified(token, origin, now_ms)
 
     def turn(self) -> bool:
-        """Begin to read the keys that are due. Return whether any keys have changed or expired."""
+        """Begin to read keys where necessary. Return whether any keys have changed or expired."""
         for each in self._issuers.values():
             if each.is_due():
                 self._refresh(each.url)
@@ -134,7 +133,7 @@ class Issuers:
 
 
 class _Issuer:
-    """The keys of one issuer. `refresh` and `refresh_for` block."""
+    """The keys of one issuer. The methods `refresh` and `refresh_for` block."""
 
     def __init__(self, url: str, settings: AccessSettings, now_s: Callable[[], float]) -> None:
         self.url = url
@@ -165,7 +164,7 @@ class _Issuer:
     def is_due(self) -> bool:
         age_s = None if self._read_s is None else self._now_s() - self._read_s
         is_old = age_s is None or age_s >= self._settings.openid_keys_refresh_s
-        # After a failure, try again even if the keys are not old, so that the metrics show the recovery.
+        # Retry after a failure even if the keys are not old, so that the metrics show the recovery.
         return (is_old or bool(self._error)) and self._is_past(RETRY_S)
 
     def may_ask_for_key(self) -> bool:
@@ -182,7 +181,7 @@ class _Issuer:
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")
 
     def refresh(self) -> None:
-        """Read the keys. After a failure, the known keys stay in use until they expire."""
+        """Read the keys. If this fails, the old keys stay in use until they expire."""
         with self._lock:
             self._refresh()
 
@@ -190,7 +189,7 @@ class _Issuer:
         if self.key(origin) is not None and not self.is_due():
             return
         with self._lock:
-            # Another thread may just have read the keys.
+            # Another thread may have read the keys during the wait for the lock.
             if self.is_due() or (self.key(origin) is None and self.may_ask_for_key()):
                 self._refresh()
 

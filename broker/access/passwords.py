@@ -36,9 +36,9 @@ class Passwords:
         self._file = WatchedFile("VELA_BASIC_FILE", path, _read)
         self._ids = self._current_ids()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
-        self._key = secrets.token_bytes(32)  # A secret key makes digests useless elsewhere
-        self._known: dict[bytes, Principal] = {}  # Clients by digest of user:password
-        self._wrong: set[bytes] = set()  # Digests of wrong user:password pairs, which need no second check
+        self._key = secrets.token_bytes(32)
+        self._known: dict[bytes, Principal] = {}  # Clients, by the digest of user:password
+        self._wrong: set[bytes] = set()  # Digests of wrong user:password pairs
         self._checks: dict[bytes, asyncio.Future[bool]] = {}
         self._hosts: Counter[str] = Counter()
 
@@ -63,7 +63,7 @@ class Passwords:
         return frozenset(each.id for each in self._file.value.values())
 
     def known(self, data: bytes) -> Principal | None:
-        """Return the client with the credentials user:password, or None if `check` must check them.
+        """Return the client with the credentials user:password, or None if the caller must await `check`.
 
         Raises AuthenticationFailed if the credentials are known to be wrong.
         """
@@ -117,9 +117,9 @@ class Passwords:
         return check
 
     def _compared_to(self, unknown: bytes, users: Mapping[str, StoredPassword]) -> StoredPassword:
-        """Return the hash to check for an unknown user. Without a check, a quick answer would reveal the unknown name.
+        """Return a hash for an unknown user. Without a check, a quick answer would show that the user is unknown.
 
-        Hashes may differ in cost, so a name always gets the same hash.
+        A name always gets the same hash. Otherwise, varying answer times would show that the user is unknown.
         """
         number = int.from_bytes(self._digest(unknown)) % len(users)
         return next(islice(users.values(), number, None))

@@ -1,4 +1,4 @@
-"""A file with keys or passwords, which the broker reads again when it changes."""
+"""A file with keys or passwords. The broker reads the file again after a change."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _Stamp = tuple[int, int, int]  # Inode, size in bytes, ctime in ns
 
 
 class WatchedFile(Generic[T]):
-    """Keeps the last usable content of a file in `value`."""
+    """A file whose last usable content is `value`."""
 
     def __init__(self, variable: str, path: Path, read: Callable[[bytes], T]) -> None:
-        """Read the file. `read` must raise ValueError for content that cannot be used.
+        """Read the file. The function `read` must raise ValueError for unusable content.
 
         Raises SettingInvalid if the file cannot be read or used.
         """

@@ -1,4 +1,4 @@
-"""Create, revoke and check tokens, and set permissions. No broker needs to run."""
+"""Create, revoke and check tokens, and set permissions. These functions need no running broker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TokenRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedToken:
-    """A new token. Show the token once, because nothing stores it."""
+    """A new token. The database has no copy of `token`."""
 
     id: str
     token: str
@@ -66,9 +66,9 @@ def create_token(
     origin: str,
     private_key: TokenKey | None = None,
 ) -> CreatedToken:
-    """Sign a token and record its id. Without `private_key`, the first secret key of the settings signs.
+    """Sign a token and record its id. Without `private_key`, the first secret key of the settings signs the token.
 
-    Raises NotAllowed for an invalid role, NoSigningKey without a key, and SettingInvalid if a key cannot be used.
+    Raises NotAllowed for an invalid role, NoSigningKey if there is no key, and SettingInvalid if a key cannot be used.
     """
     check_grant(CLUSTER, [role])
     key = private_key or _signing_key(settings)

@@ -53,13 +53,13 @@ TEXTS: Final = (
     _BROKER,
     _OF_TOPIC,
 )
-"""For translators: every text that the functions below use. Their argument `say` translates a text."""
+"""Every text that the functions below pass to `say` for translation."""
 
 _Say = Callable[[str], str]
 
 
 def matches_statement() -> str:
-    """Return the SQL statement that finds what alert rules match."""
+    """Return the SQL statement that finds the matches of alert rules."""
     return query("alerts", "matches").decode()
 
 

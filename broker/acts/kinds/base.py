@@ -1,7 +1,9 @@
 """The base class of all kinds of act.
 
-Most acts are changes by an operator, such as a cursor reset, that are planned first and then applied. The broker runs
-acts one after another, so `plan` must be fast, and so must `apply` unless `is_long` is set.
+Most acts are changes by an operator, such as a cursor reset. Such an act is planned first and then applied.
+
+The broker runs acts one after another, so `plan` and `apply` must be fast. Only an act with `is_long` may have a slow
+`apply`.
 """
 
 from __future__ import annotations
@@ -88,11 +90,10 @@ class Scope(StrEnum):
     """The thing that an act changes."""
 
     SUBSCRIPTION = "subscription"
-    # A kind without `takes_partitions` must handle the topic's partitions itself.
     TOPIC = "topic"
     NAMESPACE = "namespace"  # `topic_name` is tenant/namespace
     NEW_NAMESPACE = "new namespace"
-    TENANT = "tenant"  # `topic_name` is tenant/*, and the tenant may not exist
+    TENANT = "tenant"  # `topic_name` is tenant/*
 
 
 class Reports(Protocol):
@@ -138,7 +139,7 @@ class ActContext:
     async def topic(self) -> Topic:
         """Return the topic. Load it if necessary.
 
-        Raises TopicNotFound, ServiceNotReady, and NotAllowed for a partitioned topic.
+        Raises TopicNotFound or ServiceNotReady. Raises NotAllowed for a partitioned topic.
         """
         return await self.topics.open_named(self.act.topic_name)
 
@@ -186,16 +187,16 @@ class ActKind(ABC, Generic[P]):
     can_undo: ClassVar[bool] = False
     # Tells users why the act cannot be undone, or what to do instead.
     no_undo: ClassVar[str] = "it cannot be undone"
-    # If True, `apply` may take longer than milliseconds and runs in parallel with other acts.
+    # If True, `apply` may be slow and runs in parallel with other acts.
     is_long: ClassVar[bool] = False
     # If False, `requests.plan` refuses acts of this kind.
     can_be_requested: ClassVar[bool] = True
     # If True, one act can change several partitions of a topic.
     takes_partitions: ClassVar[bool] = False
-    # An act on several partitions leaves out a partition on which planning raises one of these errors.
+    # If planning for one of several partitions raises one of these errors, the act leaves out that partition.
     leaves_out: ClassVar[tuple[type[ActInvalid], ...]] = (NoSubscription,)
     parameters: type[P]
-    # Parameters that make up a message. The act stores them separately until the message is published.
+    # Names of the parameters that together make up a message.
     of_message: ClassVar[frozenset[str]] = frozenset()
 
     def message_of(self, given: P) -> bytes | None:
@@ -214,15 +215,15 @@ class ActKind(ABC, Generic[P]):
         return "" if self.takes_partitions else f"{self.name} acts on one topic"
 
     def message_id(self, given: P) -> str | None:
-        """Return the id of a message if the act concerns only the partition with this message."""
+        """Return the message id that selects the act's partition, or None."""
         return None
 
     def other_topics(self, given: P) -> tuple[str, ...]:
-        """Return the other topics to which the act publishes, as its parameters name them."""
+        """Return the other topics to which the act publishes, read from its parameters."""
         return ()
 
     def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the other topics to which the act publishes, as its plan names them."""
+        """Return the other topics to which the act publishes, read from its plan."""
         return ()
 
     @abstractmethod
@@ -233,15 +234,16 @@ class ActKind(ABC, Generic[P]):
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
         """Do what the plan says. Return the result as JSON, or None if the result is already stored.
 
-        `apply` must be safe to repeat, because a broker may die before it stores the result. Long work calls
-        `context.report` and finds the last report in `act.progress`. Raises BrokerError if the act fails, and
-        PartlyDone if it stopped halfway.
+        `apply` must be safe to repeat, because a broker may die before it stores the result. A long act calls
+        `context.report`. When `apply` is repeated, `act.progress` has the last report.
+
+        Raises BrokerError if the act fails, and PartlyDone if an error stops the act halfway.
         """
 
     async def apply_parts(
         self, context: ActContext, parts: Sequence[Part], given: P
     ) -> Mapping[str, Any] | None:
-        """Apply the act on several partitions. Kinds with `takes_partitions` implement this method.
+        """Apply the act to several partitions. Kinds with `takes_partitions` implement this method.
 
         Returns and raises the same as `apply`.
         """

@@ -1,4 +1,4 @@
-"""Bookmarks name places in a topic and can protect the messages after them from trimming."""
+"""Create and delete bookmarks. A bookmark can protect later messages from trimming."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NewBookmark(Place):
 
 
 class CreateBookmark(DirectKind[NewBookmark]):
-    """Create a bookmark at a position. A bookmark does not record acks."""
+    """Create a bookmark."""
 
     name = "create_bookmark"
     summary = "Name a place in a topic, so that cursors can be reset to it. The bookmark pins the messages after it."

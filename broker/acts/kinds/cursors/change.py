@@ -1,4 +1,4 @@
-"""A change of one cursor, and the number of messages that it affects."""
+"""A change of one cursor, and the number of affected messages."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The place to which a cursor moves, or the entry that it acks."""
+    """The place to which a cursor moves, or the entry to ack."""
 
     how: Literal["reset", "move", "one"]
     # Depending on `how`, the entry to deliver next, the new mark-delete position, or the entry to ack.
     position: Position
-    # Bitset of the batch members that stay unacked. None = the target is not inside a batch.
+    # Bitset of the batch members that stay unacked. If the bitset is None, the target is not inside a batch.
     remaining: int | None = None
-    # Requested place of a reset, if it differs from `position`.
+    # Requested place of a reset, if different from `position`.
     begins_at: Position | None = None
     notes: tuple[str, ...] = ()
 
@@ -43,7 +43,7 @@ class Target:
         return MessageId(*self.position, partition=-1 if partition is None else partition, batch_index=index)
 
     def to_json(self) -> dict[str, object]:
-        """Return the target without its notes, as a plan stores it."""
+        """Return the JSON that a plan stores. The notes are left out."""
         return {
             "how": self.how,
             "position": str(self.position),
@@ -75,7 +75,7 @@ class Target:
         )
 
     def change(self, cursor: Cursor) -> None:
-        """Move the cursor. Raises IndexMissing, and changes nothing, if message counts are not loaded."""
+        """Change the cursor. If message counts are not loaded, raise IndexMissing and change nothing."""
         if self.how == "reset":
             cursor.reset_to(self.position, self.remaining)
         elif self.how == "one":
@@ -89,15 +89,15 @@ class Change:
     """A change of a cursor, and the data that the plan stores about the change."""
 
     run: Callable[[Cursor], None]  # Must change nothing if it raises IndexMissing
-    # Target as the plan stores it. None = `apply` works out the change again.
+    # JSON of the target for the plan. If this is None, `apply` computes the change again.
     pinned: Mapping[str, object] | None = None
-    begins_at: Position | None = None  # Requested place of a reset, even if trimmed
+    begins_at: Position | None = None  # Requested place of a reset, even if this place is trimmed
     notes: tuple[str, ...] = ()
     one: Position | None = None  # The only entry that the change acks
-    is_whole: bool = False  # The change acks the whole entry `one`
+    is_whole: bool = False  # Whether the change acks that entry completely
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return the position and the unacked members of `one`, or of the next entry if it is partly acked.
+        """Return an entry's position and its unacked batch members, or None.
 
         Call this right after the change.
         """
@@ -110,7 +110,7 @@ class Change:
 class PlannedMove:
     """The effect that a move would have. Numbers count messages unless a comment says otherwise."""
 
-    acked_before: int  # Messages acked since the topic began
+    acked_before: int  # Messages acked before the move
     mark_delete_before: Position
     mark_delete_after: Position
     backlog_before: int
@@ -118,7 +118,7 @@ class PlannedMove:
     replayed: int  # Acked messages that will be delivered again
     skipped: int  # Unacked messages that will not be delivered
     partly_acked_forgotten: int  # Number of batches that lose all acks
-    inside: tuple[Position, int] | None  # First unacked entry and its unacked members, if partly acked
+    inside: tuple[Position, int] | None  # Next entry and its unacked members, if this entry is partly acked
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:

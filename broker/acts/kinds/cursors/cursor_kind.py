@@ -1,4 +1,4 @@
-"""Operators' acts that move one cursor, or the cursors of several partitions."""
+"""The base class of acts that move one cursor or the cursors of several partitions."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class CursorKind(ActKind[P]):
             for part, subscription in zip(parts, subscriptions, strict=True):
                 with named(part):
                     moves.append(await self._ready(part.context, subscription, given))
-                await asyncio.sleep(0)  # Serve clients between partitions
+                await asyncio.sleep(0)  # Let other tasks run
             if complaint := joint_complaint(parts, moves, context.act.plan or {}):
                 raise ActConflict(complaint, preview=await self._parts_planned_anew(parts, moves))
             for part, ready in zip(parts, moves, strict=True):
@@ -109,7 +109,7 @@ class CursorKind(ActKind[P]):
 
     async def _ready(self, context: ActContext, subscription: Subscription, given: P) -> ReadyMove:
         """Check the plan, and return the move of one cursor. Call this inside `moves.moving`."""
-        # Without this check, the error would say that the topic moved to another broker.
+        # Without this check, a later error would say that the topic moved to another broker.
         if subscription.is_deleted:
             raise SubscriptionNotFound(f"subscription {subscription.name} was deleted meanwhile")
         act, planned = context.act, context.act.plan or {}

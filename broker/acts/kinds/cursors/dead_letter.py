@@ -1,6 +1,7 @@
-"""Send one message to a dead-letter topic for an operator.
+"""Send one message to a dead-letter topic on an operator's request.
 
-The copy is durable before the cursor moves. If the broker dies before the move, the topic may get the copy twice.
+The copy is durable before the cursor moves. If the broker dies before the move, the dead-letter topic may
+get two copies.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ __all__ = ["copies_of", "publish"]
 async def copies_of(
     context: ActContext, subscription: Subscription, target: Target
 ) -> Sequence[tuple[Message, dict[str, str]]]:
-    """Return each message to copy, with its letter's properties. Raises ActInvalid if no copy can be made."""
+    """Return the messages to copy, each with the properties of its copy. Raises ActInvalid if no copy can be made."""
     position = target.position
     left = subscription.cursor.remaining_of(position)
     if left == 0:
@@ -84,7 +84,7 @@ def _is_set(members: int | None, message: Message) -> bool:
 async def publish(
     context: ActContext, topic: str, letters: Sequence[tuple[Message, dict[str, str]]]
 ) -> list[str]:
-    """Publish the letters and return their ids. If this raises BrokerError, some letters may be stored."""
+    """Publish the letters and return their ids. If this raises BrokerError, some letters may already be stored."""
     producer = await InternalProducer.open(context.opener, topic, name=f"vela-letter-{context.act.act_id}")
     now_ms = context.clock.now_ms()
     try:

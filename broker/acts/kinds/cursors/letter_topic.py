@@ -39,9 +39,9 @@ class LetterTopic:
 async def find_letter_topic(
     context: ActContext, subscription: Subscription, given: str | None, *, keep: bool
 ) -> LetterTopic:
-    """Return `given`, or the topic that a connected consumer uses, or else the topic with the usual name.
+    """Return the given topic, or else a connected consumer's dead-letter topic, or else the default topic.
 
-    `keep` changes only the notes. Raises ActInvalid if the topic cannot store dead letters.
+    The argument `keep` affects only the notes. Raises ActInvalid if the topic cannot store dead letters.
     """
     name = TopicName.parse(given) if given is not None else await _usual(context, subscription)
     if name.base == subscription.log.name.base:
@@ -70,7 +70,7 @@ async def find_letter_topic(
 
 
 async def keep_letters(context: ActContext, topic: str) -> None:
-    """Create a subscription at the earliest message, unless a durable subscription exists. Safe to repeat.
+    """Create a subscription at the earliest message, unless the topic has a durable subscription. Safe to repeat.
 
     Does nothing on a partitioned topic. Raises BrokerError if no subscription can be created.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MessagePlace", "find_message", "read_message_id"]
 
-# An id with numbers of any size.
+# A message id with numbers of any size.
 _SHAPE: Final = re.compile(r"(0|[1-9][0-9]*):(0|[1-9][0-9]*)(:(-1|0|[1-9][0-9]*)){0,2}")
 
 
@@ -31,28 +31,28 @@ class MessagePlace:
     """The place where a message is, or was."""
 
     position: Position
-    index: int | None  # Index in the batch; None = the whole entry
+    index: int | None  # Index in the batch, or None for the whole entry
     messages: int  # Number of messages in the entry, or 0 if the entry is not stored
     is_stored: bool
 
     @property
     def everything(self) -> int:
-        """Return the ack set of an entry without acks."""
+        """Return the ack set in which every message is unacked."""
         return full(self.messages)
 
 
 async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> MessagePlace:
     """Find a message by `ledger:entry[:partition[:index]]`. Partition -1 is accepted for every topic.
 
-    Raises ActInvalid if the text is not an id or names another partition. Raises NothingToActOn if the topic cannot
-    have had the message.
+    Raises ActInvalid if the text is not an id or names another partition. Raises NothingToActOn if the message cannot
+    be from this topic.
     """
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers
     if ledgers.get(position.ledger_id) is None:
         await _require_own(pool, topic, text, position.ledger_id)
     messages = await with_index(topic.reader, lambda: topic.log.index.require_messages_in(position))
-    # The entry may be trimmed while counts are loaded.
+    # The entry may have been trimmed during an `await`.
     if not ledgers.contains(position):
         return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     if index is not None and index >= messages:

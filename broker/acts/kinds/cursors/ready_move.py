@@ -25,7 +25,7 @@ __all__ = ["ReadyMove", "apply_together", "joint_complaint"]
 
 @dataclass(slots=True, kw_only=True)
 class ReadyMove:
-    """The move of one cursor. Use it inside `moves.moving`, where no ack changes the cursor."""
+    """The move of one cursor. Use this class inside `moves.moving`, where no ack changes the cursor."""
 
     context: ActContext
     subscription: Subscription
@@ -43,7 +43,7 @@ class ReadyMove:
         return self.hard_complaint() or replay_complaint(self.move.replayed, replayed, allowed)
 
     def hard_complaint(self) -> str:
-        """Like `complaint`, but accept any number of messages that would be delivered again."""
+        """Return why the plan is refused, or an empty string. Ignore the number of messages to deliver again."""
         skipped = self.planned["skipped_messages"]
         if self.move.skipped > skipped:
             return more_than_planned(
@@ -62,7 +62,7 @@ class ReadyMove:
         self.kept = len(self.subscription.consumers)
 
     def run(self) -> None:
-        """Change the cursor. Raises IndexMissing, and changes nothing, if message counts are not loaded."""
+        """Change the cursor. If message counts are not loaded, raise IndexMissing and change nothing."""
         self.change.run(self.subscription.cursor)
 
     def result(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class ReadyMove:
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
         """Update the subscription after the move was stored.
 
-        If `undo_window_s` is 0, the cursor records no acks for an undo.
+        If `undo_window_s` is 0, acks are not recorded for an undo.
         """
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:
@@ -99,8 +99,8 @@ class ReadyMove:
             self.subscription.cursor.stop_undo_overlay()
 
     def _acked_meanwhile(self) -> int:
-        # The cursor does not count acks of messages that an earlier act had skipped.
-        # If this act undoes the earlier act, each such ack leaves one message fewer to deliver again.
+        # The cursor does not count acks of messages that an earlier act skipped.
+        # When this act undoes the skip, each of these acks reduces the replayed messages by one.
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:
             return counted_by_cursor
@@ -108,7 +108,7 @@ class ReadyMove:
 
 
 def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
-    """Return why the plan is refused if too many messages would be delivered again, or an empty string."""
+    """Return a complaint if too many messages would be delivered again, or else an empty string."""
     if replayed <= planned + allowed:
         return ""
     return more_than_planned(

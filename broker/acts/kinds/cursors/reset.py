@@ -1,4 +1,4 @@
-"""Put a cursor at an exact place, forward or back."""
+"""Move a cursor forward or back to an exact place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "Reset", "find_place"]
 
-# Last millisecond of the year 9999. Python cannot show later times.
+# Last millisecond of the year 9999. Later times do not fit into a Python `datetime`.
 _MOST_MS: Final = 253_402_300_799_999
 _NEEDS = {
     "time": "time_ms",
@@ -37,7 +37,7 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in a topic. `to` decides which parameter is needed."""
+    """A place in a topic. The parameter `to` decides which other parameter is needed."""
 
     to: Annotated[
         Literal["earliest", "latest", "time", "back_time", "id", "shift", "like", "bookmark"],
@@ -78,7 +78,7 @@ class Place:
 
 
 class Reset(CursorKind[Place]):
-    """Put a cursor at a place and close the consumers. On Failover, close only the active consumer."""
+    """Put a cursor at a place and close the consumers. On a Failover subscription, close only the active consumer."""
 
     name = "reset"
     summary = "Put the cursor at an exact place, forward or back; consumers reconnect and start there."
@@ -101,7 +101,7 @@ class Reset(CursorKind[Place]):
 
 
 async def find_place(context: ActContext, topic: Topic, given: Place, cursor: Cursor | None) -> Target:
-    """Return the requested place. Only `shift` needs `cursor`.
+    """Return the requested place. Only a shift needs `cursor`.
 
     Raises ActInvalid if the place does not exist.
     """
@@ -182,7 +182,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # If the log is empty, there may never have been a message at the bookmark.
+    # If the log is empty, the bookmark may never have had a message.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, begins_at=position, notes=notes)
