@@ -72,8 +72,8 @@ async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part
 async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
     """Plan an act on several partitions.
 
-    Leaves out a partition if its planning raises an error from `kind.leaves_out`. Raises any other BrokerError. If all
-    partitions are left out, raises the first error.
+    Leaves out a partition if its planning raises an error listed in `kind.leaves_out`. Raises any other BrokerError.
+    If all partitions are left out, raises the first error.
     """
     planned: list[dict[str, Any]] = []
     first: ActInvalid | None = None

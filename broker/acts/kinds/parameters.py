@@ -168,7 +168,7 @@ def _text_of(rule: Rule) -> str:
 
 
 def is_storable_text(value: object, most_characters: int = _MOST_TEXT) -> bool:
-    """Return whether PostgreSQL can store a value as text of at most `most_characters`.
+    """Return whether a value is a string of allowed length that PostgreSQL can store.
 
     PostgreSQL cannot store NUL or lone surrogates.
     """

@@ -11,7 +11,7 @@ from broker.acts.kinds.parameters import ActInvalid
 __all__ = ["MOST_PARTS", "PARTITIONS", "PARTITIONS_SCHEMA", "chosen_partitions"]
 
 PARTITIONS: Final = "partitions"
-MOST_PARTS: Final = 1000  # Limits the act's database row, which contains each partition's plan
+MOST_PARTS: Final = 1000  # Limits the size of the act's row, which contains each partition's plan
 _MOST_NAMED: Final = 10_000  # Limits the work for text that repeats large ranges
 PARTITIONS_SCHEMA: Final = {
     "type": "string",

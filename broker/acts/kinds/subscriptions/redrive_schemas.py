@@ -1,4 +1,4 @@
-"""Find the schema version of a dead letter in its target topic."""
+"""Find the version that a dead letter's schema has in the target topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SchemaVersions"]
 
 
 class SchemaVersions:
-    """The schema versions of dead letters in their target topics.
+    """Finds and caches schema versions of target topics.
 
     A version number is valid for one topic only.
     """
