@@ -40,7 +40,7 @@ class PlanEnded(ActInvalid):
 
 
 class OwnRequests:
-    """Asks the runner of this process to carry out acts."""
+    """Carries out acts through the `ActRunner`."""
 
     def __init__(self, runner: ActRunner) -> None:
         self._runner = runner
@@ -56,16 +56,16 @@ class OwnRequests:
         origin: str,
         reason: str = "",
     ) -> int:
-        """Plan an act, apply it, and return its id. Long work continues after this method has returned.
+        """Plan an act, apply it, and return its id. A long act continues after this method has returned.
 
-        `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages published or
-        acked between plan and apply do not stop the act. If the plan no longer holds, the act is planned again, at most
-        twice.
+        `topic` names a topic, a namespace (tenant/namespace) or a tenant (tenant/*). The caller gets no preview, so
+        messages published or acked between plan and apply do not stop the act. If the plan is out of date, the act is
+        planned again, up to two times.
 
         Raises NothingToActOn if the topic, subscription or namespace does not exist. Raises ReasonMissing if the
         namespace is protected and `reason` is empty. Raises SecondPersonNeeded if the namespace requires two users.
-        Raises PlanNotApproved if a user refuses the plan, and PlanEnded if the plan ended in another way. Raises
-        another BrokerError if the act is refused, fails, expires or is only partly done.
+        Raises PlanNotApproved if a user refuses the plan, and PlanEnded if the plan can no longer be applied.
+        Raises another BrokerError if the act is refused, fails or is only partly done.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})
@@ -116,7 +116,7 @@ class OwnRequests:
             ):
                 return act_id
             if await store.needs_second_person(connection, act_id):
-                # Two users must plan and apply. This request has no user, so the plan could never be applied.
+                # One user must plan the act, and another must apply it. This request has no user.
                 refusal = SecondPersonNeeded(without_account(topic))
                 await store.refuse(
                     connection, act_id, who=who, origin=origin, error=str(refusal), error_code=refusal.code

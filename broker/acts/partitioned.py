@@ -29,8 +29,8 @@ P = TypeVar("P")
 async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part] | None:
     """Return the partitions that an act concerns, or None if the act is not split by partition.
 
-    Raises ActInvalid if the act cannot be done on the chosen partitions, or has nothing to undo. Raises TopicNotFound
-    if the topic does not exist.
+    Raises ActInvalid if the act cannot be done on the chosen partitions, or if there is nothing to undo. Raises
+    TopicNotFound if the topic does not exist.
     """
     act = context.act
     is_of_namespace = kind.scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE, Scope.TENANT)
@@ -72,8 +72,8 @@ async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part
 async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
     """Plan an act on several partitions.
 
-    If planning raises an error of a type in `kind.leaves_out`, the plan leaves the partition out. Raises any other
-    BrokerError, and raises the first error if all partitions are left out.
+    Leaves out a partition if its planning raises an error listed in `kind.leaves_out`. Raises any other BrokerError.
+    If all partitions are left out, raises the first error.
     """
     planned: list[dict[str, Any]] = []
     first: ActInvalid | None = None
@@ -95,7 +95,7 @@ async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
 
 
 def recorded_parts(parts: Sequence[Part], result: Mapping[str, Any]) -> list[RecordedPart]:
-    """Return a record of each partition on which the act was done."""
+    """Return a record of each partition on which the act succeeded."""
     of_partition = {each["partition"]: each for each in result[PARTITIONS]}
     return [
         RecordedPart(

@@ -31,12 +31,12 @@ class Effect:
     consumers_closed: int = 0
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()
-    pinned: Mapping[str, object] | None = None  # Data that the plan fixes for `apply`
-    standing: Standing | None = None  # Counts of the cursors that the act deletes
+    pinned: Mapping[str, object] | None = None  # Data that `apply` reads from the plan
+    standing: Standing | None = None  # Message counts of the cursors that the act deletes
     published_per_s: float = 0.0
 
     def to_json(self) -> dict[str, object]:
-        """Return the effect as plans and results store it."""
+        """Return the effect as JSON for a plan or a result."""
         return {
             "words": list(self.words),
             "replayed_messages": self.replayed_messages,
@@ -49,7 +49,7 @@ class Effect:
 
 
 class DirectKind(ActKind[P]):
-    """A kind of act without undo. `measure` and `carry_out` must be safe to repeat."""
+    """A kind of act that has no undo. `measure` and `carry_out` must be safe to repeat."""
 
     @abstractmethod
     async def measure(self, context: ActContext, given: P) -> Effect:
@@ -128,7 +128,7 @@ class DirectKind(ActKind[P]):
         return each, None
 
     async def _carried_out(self, part: Part, given: P) -> BrokerError | None:
-        """Return an error instead of raising it. The caller must still record the finished partitions."""
+        """Carry out the act on one partition. Return an error instead of raising it."""
         try:
             with named(part):
                 await self.carry_out(part.context, given)
@@ -170,7 +170,7 @@ def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
 
 
 def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
-    """Return why the plan is refused, or an empty string. `_drift_complaint` checks new messages."""
+    """Return the reason to refuse the plan, or an empty string."""
     skipped, shown = effect.skipped_messages, planned["skipped_messages"]
     if effect.standing is None:
         if skipped <= shown:

@@ -23,24 +23,21 @@ _WITHIN_S: Final = 30  # Expected time from plan to apply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """The rate at which a count in a plan grows.
-
-    Each new ack is a message that a reset delivers again. Each new message is one more that a delete loses.
-    """
+    """The rate at which a count in a plan grows."""
 
     cause: Literal["acked", "published"]
     messages_per_s: float
 
     @property
     def messages(self) -> int:
-        """Return the growth that is expected before the plan is applied."""
+        """Return the expected growth between plan and apply."""
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:
-        """Return how many more messages than planned an act accepts by default.
+        """By default, an act accepts this many messages beyond its plan.
 
-        A delete accepts no new messages, because no preview has shown them. A replay of at most TYPED_ABOVE_MESSAGES
-        must stay within this limit, because nobody has typed a name to confirm more.
+        A delete accepts no new messages, because no preview has shown them. An operator must type a name to replay
+        more than TYPED_ABOVE_MESSAGES.
         """
         if self.cause == "published":
             return 0
@@ -49,7 +46,7 @@ class Drift:
         return min(self.messages, TYPED_ABOVE_MESSAGES - replayed)
 
     def to_json(self, replayed: int) -> dict[str, object]:
-        """Return the drift as a plan stores it."""
+        """Return the drift as JSON for a plan."""
         return {
             "cause": self.cause,
             "messages_per_s": round(self.messages_per_s, 2),
@@ -76,10 +73,10 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The counts of some cursors at one moment."""
+    """Message counts of some cursors at one moment."""
 
-    acked_messages: int  # Sum over the cursors since their topics began
-    published_messages: int  # A topic with two cursors counts twice
+    acked_messages: int  # Sum over the cursors
+    published_messages: int  # Messages of a topic with two cursors count twice
     count: int  # Number of cursors
     cursors: str  # Hash of the cursors' ids and versions
 
@@ -97,11 +94,11 @@ class Standing:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Standing:
-        """Return the standing that `to_json` wrote."""
+        """Read the output of `to_json`."""
         return cls(**raw)
 
     def to_json(self) -> dict[str, object]:
-        """Return the standing as a plan stores it."""
+        """Return the counts as JSON for a plan."""
         return {
             "acked_messages": self.acked_messages,
             "published_messages": self.published_messages,
@@ -116,6 +113,6 @@ class Standing:
 
 
 def more_than_planned(count: int, planned: int, allowed: int, one: str, many: str) -> str:
-    """Return the error text for an act whose count has grown."""
+    """Return the error text for an act whose message count has grown."""
     announced = f"the plan showed {planned}" + (f" and allowed for {allowed} more" if allowed else "")
     return f"{counted(count, one, many)}, {announced}; look at the new preview"

@@ -1,7 +1,7 @@
 """Read an act's parameters from untrusted JSON into a frozen dataclass.
 
 Fields are annotated `Annotated[type, Rule("description")]`. A type is int, str, bool, a Literal of strings or
-Mapping[str, str], optionally `| None`. The method `__post_init__` checks rules about several fields.
+Mapping[str, str], optionally `| None`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoParameters:
-    """The parameters of an act without parameters."""
+    """For acts that take no parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
 
 
 def json_schema(shape: type[Any]) -> dict[str, Any]:
-    """Return a kind's parameters as JSON Schema."""
+    """Return the JSON Schema of a parameter class."""
     known = _fields(shape)
     schema: dict[str, Any] = {
         "type": "object",
@@ -168,7 +168,7 @@ def _text_of(rule: Rule) -> str:
 
 
 def is_storable_text(value: object, most_characters: int = _MOST_TEXT) -> bool:
-    """Return whether a value is a string of at most `most_characters` that PostgreSQL can store.
+    """Return whether a value is a string of allowed length that PostgreSQL can store.
 
     PostgreSQL cannot store NUL or lone surrogates.
     """

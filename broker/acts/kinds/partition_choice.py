@@ -1,4 +1,4 @@
-"""The parameter `partitions` of an act, such as "0,2,5-7"."""
+"""Parse the parameter `partitions`, such as "0,2,5-7"."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from broker.acts.kinds.parameters import ActInvalid
 __all__ = ["MOST_PARTS", "PARTITIONS", "PARTITIONS_SCHEMA", "chosen_partitions"]
 
 PARTITIONS: Final = "partitions"
-MOST_PARTS: Final = 1000  # The act's database row contains a plan for each partition
-_MOST_NAMED: Final = 10_000  # Otherwise, repeated ranges could keep the broker busy for seconds
+MOST_PARTS: Final = 1000  # Limits the size of the act's row, which contains each partition's plan
+_MOST_NAMED: Final = 10_000  # Limits the work for text that repeats large ranges
 PARTITIONS_SCHEMA: Final = {
     "type": "string",
     "description": "on a partitioned topic: the partitions to act on, such as 0,2,5-7; all by default",

@@ -1,4 +1,4 @@
-"""Errors, plans and results of one partition in an act on several partitions."""
+"""Label the plans, results and errors of single partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["name_error", "named", "part_json"]
 
 
 def part_json(part: Part, shown: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return one partition's plan or result as the whole act stores it."""
+    """Return one partition's plan or result, with the partition's number and topic."""
     about: dict[str, Any] = {"partition": part.partition, "topic": part.context.act.topic_name}
     if part.context.act.undo_of is not None:
         about["undo_of"] = part.context.act.undo_of
@@ -22,7 +22,7 @@ def part_json(part: Part, shown: Mapping[str, Any], **more: Any) -> dict[str, An
 
 @contextmanager
 def named(part: Part) -> Iterator[None]:
-    """Put the partition's number before the text of a BrokerError that the block raises."""
+    """Put the partition's number before the text of a BrokerError that the `with` block raises."""
     try:
         yield
     except BrokerError as error:

@@ -84,7 +84,7 @@ KINDS: Final = {kind.name: kind for kind in _ALL}
 
 
 def find_kind(name: str) -> ActKind[Any]:
-    """Return the kind of this name. Raises ActInvalid for an unknown name."""
+    """Return the kind with this name. Raises ActInvalid for an unknown name."""
     kind = KINDS.get(name)
     if kind is None:
         known = ", ".join(each.name for each in _ALL if each.can_be_requested)

@@ -29,10 +29,7 @@ class SkipMessages:
 
 
 class Skip(CursorKind[SkipMessages]):
-    """Skip the next unacked messages.
-
-    A skip that would end inside a chunked message continues to the last chunk if the broker can find that chunk.
-    """
+    """Skip the next unacked messages."""
 
     name = "skip"
     summary = "Skip the next messages: they count as acked and are not delivered."
@@ -82,7 +79,7 @@ class SkipEntries(CursorKind[EntriesToSkip]):
 
     name = "skip_entries"
     summary = "Skip the next entries: their messages count as acked and are not delivered."
-    can_be_requested = False  # Only the admin API counts entries
+    can_be_requested = False  # Only the admin API offers this act
     parameters = EntriesToSkip
 
     def why_one_partition(self, given: EntriesToSkip) -> str:
@@ -127,7 +124,10 @@ class SkipOne(CursorKind[TheMessage]):
 
 
 async def find_one(context: ActContext, subscription: Subscription, message_id: str) -> Target:
-    """Return the target that acks a message. Raises ActInvalid if the message is already acked or not stored."""
+    """Find one message to ack.
+
+    Raises NothingToActOn if the message is not stored, and ActInvalid if the message is already acked.
+    """
     place = await find_message(context.pool, await context.topic(), message_id)
     if not place.is_stored:
         raise NothingToActOn(f"{message_id} is not stored: there is nothing to skip or copy")

@@ -1,4 +1,4 @@
-"""Undo an act on a cursor. Messages acked since the act stay acked."""
+"""Undo an act on a cursor. Messages acked after the act stay acked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Undo(CursorKind[NoParameters]):
     summary = "Undo the latest act on a cursor. Messages acked since then stay acked."
     closes_consumers = True
     leaves_out = ()  # An undo covers all partitions or none
-    can_be_requested = False  # Only `plan_undo` requests an undo
+    can_be_requested = False  # Call `plan_undo` instead
     parameters = NoParameters
 
     async def find(self, context: ActContext, subscription: Subscription, given: NoParameters) -> Change:

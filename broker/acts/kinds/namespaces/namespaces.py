@@ -37,7 +37,7 @@ class CreateNamespace(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name, found = context.act.topic_name, await _found(context)
-        # When the act is applied, a client or an earlier attempt may have created the namespace.
+        # A client or an earlier attempt may have created the namespace after the plan.
         if found.exists and not context.act.is_apply:
             raise ActInvalid(f"namespace {name} already exists; choose another name")
         policies = context.tools.creation.policies_of_new_namespace()
@@ -53,7 +53,7 @@ class CreateNamespace(DirectKind[NoParameters]):
 
 
 class DeleteNamespace(DirectKind[NoParameters]):
-    """Delete a namespace without topics."""
+    """Delete a namespace that has no topics."""
 
     name = "delete_namespace"
     summary = (

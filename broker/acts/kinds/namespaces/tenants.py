@@ -31,7 +31,7 @@ def _tenant(context: ActContext) -> str:
 
 
 class SetTenant(DirectKind[TenantRoles]):
-    """Create a tenant, or change its roles. The tenant then exists even without namespaces."""
+    """Create a tenant, or change its roles."""
 
     name = "set_tenant"
     summary = "Create a tenant, or change the roles that administer it."
@@ -54,7 +54,7 @@ class SetTenant(DirectKind[TenantRoles]):
 
 
 class DeleteTenant(DirectKind[NoParameters]):
-    """Delete a tenant without namespaces."""
+    """Delete a tenant that has no namespaces."""
 
     name = "delete_tenant"
     summary = "Delete a tenant that has no namespace."
@@ -68,7 +68,7 @@ class DeleteTenant(DirectKind[NoParameters]):
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         name = _tenant(context)
-        # The statement deletes no tenant with namespaces. An earlier check could miss a new namespace.
+        # This deletes nothing if the tenant has namespaces.
         await repeat_until_done(
             context.pool, lambda c: store.delete_tenant(c, name), what="deleting a tenant"
         )

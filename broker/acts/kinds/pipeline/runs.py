@@ -61,7 +61,7 @@ def topics_in(given: JobParameters) -> tuple[str, ...]:
 
 
 def with_options(options: Mapping[str, str]) -> str:
-    """Return the options in words, for a plan."""
+    """Return the options in words."""
     shown = [f"{name} = {value}" for name, value in options.items() if value]
     return f"with {', '.join(shown)}" if shown else "without options"
 
@@ -162,7 +162,7 @@ class ContinueJob(DirectKind[RunParameters]):
 
 
 class CancelJob(DirectKind[RunParameters]):
-    """End a run that is waiting or running."""
+    """Cancel a run that is waiting or running."""
 
     name = "cancel_job"
     summary = "Cancel a run of the pipeline that is waiting or running."

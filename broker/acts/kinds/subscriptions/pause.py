@@ -28,7 +28,7 @@ class _Switch(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         subscription = await context.subscription()
-        # When the act is applied, an earlier attempt may have made the change.
+        # An earlier attempt to apply the act may have made the change.
         if subscription.is_paused is self.pauses and not context.act.is_apply:
             raise AlreadySo(
                 f"{subscription.name} is already paused"
@@ -47,7 +47,7 @@ class _Switch(DirectKind[NoParameters]):
         topic, subscription = await context.topic(), await context.subscription()
         was_paused = subscription.is_paused
         if self.pauses:
-            subscription.pause()  # Nothing must be delivered while the row is written
+            subscription.pause()  # Stop delivery before the row is written
         try:
             stored = await topic.write(
                 lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
@@ -85,7 +85,7 @@ class Resume(_Switch):
 async def _stored(
     connection: Connection, subscription: Subscription, owner_epoch: int, is_paused: bool
 ) -> bool | None:
-    """Store the pause or its end. Return None if another broker owns the topic, as `Topic.write` expects."""
+    """Store whether the subscription is paused. Return None if another broker owns the topic."""
     done = await cursor_store.set_paused(
         connection,
         topic_id=subscription.log.topic_id,

@@ -29,7 +29,7 @@ from vela.wire.entry import OutgoingMessage
 __all__ = ["Redrive", "RedriveWhat"]
 
 PIECE_MESSAGES: Final = 100
-_PLAN_ENTRIES: Final = 10_000  # Limit for the plan; the act itself reads all entries
+_PLAN_ENTRIES: Final = 10_000  # Maximum number of entries that the plan reads
 # Without these properties, consumers of the target topic count retries from 0.
 _DROPPED_PROPERTIES: Final = ("RECONSUMETIMES", "DELAY_TIME")
 _DONE: Final = "published again and acknowledged in the dead-letter topic"
@@ -75,7 +75,7 @@ class RedriveWhat:
 
 
 class Redrive(ActKind[RedriveWhat]):
-    """Redrive the messages of a subscription that are neither acked nor in flight."""
+    """Redrive a subscription's unacked messages that are not in flight."""
 
     name = "redrive"
     summary = (
@@ -146,7 +146,7 @@ class _Work:
     def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
         self._given = given
-        self._redriven = redriven  # Counts by target topic, including an earlier broker's work
+        self._redriven = redriven  # Count per target topic, including messages that an earlier broker sent
         self._producers: dict[str, InternalProducer] = {}
         self._claimed: list[Found] = []
         self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)
@@ -158,7 +158,7 @@ class _Work:
         piece: list[Found] = []
         size = PIECE_MESSAGES if not given.rate else min(PIECE_MESSAGES, max(1, given.rate // 10))
         selection = replace(await _selection(given, context), namespaces=_planned_namespaces(context, given))
-        # An earlier broker may have sent `most` messages and died before it stored the result.
+        # An earlier broker may have reached the limit and died before it stored the result.
         entries = 0 if self._redriven.total() >= given.most else None
         async for found in scan(context.subscription, selection, through, tally, entries=entries):
             piece.append(found)
@@ -222,7 +222,7 @@ class _Work:
             for found, outcome in zip(piece, outcomes, strict=True)
             if not isinstance(outcome, BaseException)
         ]
-        # The subscription may have been loaded again since the piece was read.
+        # The subscription may have been loaded again since the messages were read.
         await ack_for_broker(
             await self._context.subscription(), [(each.position, each.without) for each in stored]
         )
@@ -264,7 +264,7 @@ class _Work:
 def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
     """Return the namespaces that the redrive may publish to.
 
-    A dead letter's producer chooses its target, but the operator's rights were checked only for the plan's namespaces.
+    A dead letter can name any target, but the operator's rights were checked only for the plan's namespaces.
     """
     named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
     if given.to_topic is not None:

@@ -1,4 +1,4 @@
-"""Find the messages of a dead-letter topic that a redrive publishes, and their target topics."""
+"""Find the dead letters that a redrive publishes again, and their target topics."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _WHY_LEFT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The conditions for messages to redrive. None = no condition."""
+    """The conditions for messages to redrive."""
 
     position: Position | None  # Only this entry
     index: int | None  # Only the message with this index in its batch
-    to_topic: str | None  # None = the topic in the property REAL_TOPIC
+    to_topic: str | None  # If None, the property REAL_TOPIC names the topic
     own_topic: str
     key: str | None
     property_name: str | None
@@ -57,13 +57,13 @@ class Selection:
 class Found:
     """One message to redrive."""
 
-    subscription: Subscription  # The object in memory when the message was found
+    subscription: Subscription
     position: Position
-    without: int | None  # Bitset of the batch with a 0 for this message only; None = no batch
+    without: int | None  # Batch bitset with a 0 only for this message, or None without a batch
     message: Message
     target: str  # Full topic name
     redrives: int
-    key_hash: int | None  # Chooses the target's partition
+    key_hash: int | None  # Chooses the partition of the target topic
 
     @property
     def place(self) -> tuple[Position, int]:
@@ -73,7 +73,7 @@ class Found:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of the messages that a scan has seen."""
+    """The counts of a scan."""
 
     entries: int = 0
     matched: int = 0
@@ -96,10 +96,10 @@ async def scan(
     *,
     entries: int | None = None,
 ) -> AsyncIterator[Found]:
-    """Yield the matching messages up to `through`, in order, from at most `entries` entries.
+    """Yield the matching messages up to `through`, in order. `entries` limits the number of entries to read.
 
-    `current` must return the subscription in memory, because the topic may be unloaded and loaded again during the
-    scan. Raises GapInLog if an entry is missing that was not trimmed, and the errors of `current`.
+    The topic may be unloaded and loaded again during the scan, so `current` must return the subscription that is in
+    memory now. Raises GapInLog if an untrimmed entry is missing.
     """
     subscription = await current()
     position = subscription.cursor.read_from()
@@ -186,7 +186,10 @@ def _is_wanted(selection: Selection, message: Message) -> bool:
 
 
 def _target(selection: Selection, message: Message) -> tuple[str, int, str]:
-    """Return the target, the number of earlier redrives, and the reason if the message must stay, or ""."""
+    """Return the target, the number of earlier redrives, and the reason why the message must stay.
+
+    The reason is empty if the message can be redriven.
+    """
     redrives = message.properties.get(REDRIVES, "0")
     count = int(redrives) if redrives.isdecimal() and len(redrives) < 10 else 0
     if count >= selection.max_redrives:

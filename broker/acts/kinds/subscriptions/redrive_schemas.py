@@ -1,4 +1,4 @@
-"""Find the schema of a dead letter in the topic to which a redrive publishes the letter."""
+"""Find the version that a dead letter's schema has in the target topic."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ __all__ = ["SchemaVersions"]
 
 
 class SchemaVersions:
-    """The schema versions of dead letters in their target topics.
+    """Finds and caches schema versions of target topics.
 
-    A version number is valid on one topic only. Without a version, readers decode the payload with their own schema,
-    which may be newer.
+    A version number is valid for one topic only.
     """
 
     def __init__(self, schemas: Schemas, letter_topic: str) -> None:
@@ -27,7 +26,7 @@ class SchemaVersions:
         self._found: dict[tuple[str, bytes], bytes] = {}
 
     async def of_letter(self, version: bytes, target: str) -> bytes:
-        """Return the version of a letter's schema in the target topic, or b"" if there is none."""
+        """Return the version of a letter's schema in the target topic, or b"" if the topic does not have the schema."""
         if not version:
             return b""
         found = self._found.get((target, version)) or await self._find(version, target)

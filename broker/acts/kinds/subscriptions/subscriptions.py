@@ -72,7 +72,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
         if given.name in topic.subscriptions:
             if not context.act.is_apply:
                 raise AlreadySo(f"{topic.name} already has a subscription {given.name}")
-            # Since the plan, a client or an earlier attempt may have created the subscription.
+            # A client or an earlier attempt may have created the subscription after the plan.
             return Effect(words=(f"{given.name} exists already, and stays where it is",))
         target = await _target(context, given)
         state = await topic.subscriptions.cursor_starting_at(target.position, target.remaining)
@@ -104,7 +104,7 @@ async def _target(context: ActContext, given: NewSubscription) -> Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Force:
-    """Whether to delete a subscription with connected consumers."""
+    """Whether to delete a subscription that has connected consumers."""
 
     force: Annotated[bool, Rule("close the consumers that are connected")] = False
 

@@ -1,4 +1,4 @@
-"""Compact topics, and delete compacted messages.
+"""Compact topics, and delete what compaction stored.
 
 Readers of a compacted topic get the latest message of each key. Compaction does not change the log.
 """
@@ -83,7 +83,7 @@ class Compact(ActKind[NoParameters]):
 
 
 class DeleteCompaction(DirectKind[NoParameters]):
-    """Delete the compacted messages of a topic or of all its partitions."""
+    """Delete what compaction stored for a topic or for all its partitions."""
 
     name = "delete_compaction"
     summary = "Delete the compacted topic. Its readers then get the log."

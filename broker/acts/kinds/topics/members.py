@@ -32,7 +32,7 @@ async def members(context: ActContext) -> list[TopicName]:
 async def change_each(
     context: ActContext, names: Iterable[TopicName], change: Callable[[Topic], Awaitable[object]]
 ) -> None:
-    """Change the topics one after the other.
+    """Change the topics one after another.
 
     Raises BrokerError if the first change fails, and PartlyDone if a later change fails.
     """

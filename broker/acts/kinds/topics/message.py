@@ -21,7 +21,7 @@ _LATEST_MS: Final = 253_402_300_799_999  # End of the year 9999
 OF_MESSAGE: Final = frozenset(
     ("value", "encoding", "key", "key_encoding", "ordering_key", "properties", "event_time_ms")
 )
-"""The parameters that are stored only in the message's entry, and never appear in the act log."""
+"""The parameters that never appear in the act log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

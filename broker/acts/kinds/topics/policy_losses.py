@@ -1,4 +1,4 @@
-"""Estimate which messages a policy change will soon free, expire or evict."""
+"""Estimate how many messages a policy change will soon trim, expire or evict."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PolicyLosses", "losses"]
 
 _SLICE = 200  # Topics between two pauses
-MOST_COUNTED = 50  # Each subscription may cost PostgreSQL a binary search
+MOST_COUNTED = 50  # Each subscription may need a binary search in PostgreSQL
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,7 +103,7 @@ def _retention(policies: Policies) -> Retention:
 async def _targets(
     found: PolicyLosses, topic: Topic, policies: Policies, now_ms: int
 ) -> AsyncIterator[tuple[Subscription, Position]]:
-    """Yield each subscription that loses messages, with its last lost position. Add stopped topics to `found`."""
+    """Yield each losing subscription and the position of its last lost message. Record stopped topics in `found`."""
     before = topic.policies
     expires = policies.message_ttl_ms not in (0, before.message_ttl_ms)
     has_new_quota = _quota(policies) != _quota(before)

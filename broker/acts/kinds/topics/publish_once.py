@@ -1,7 +1,7 @@
 """Store the message of a `publish` act at most once, even if the broker dies.
 
 The act records the end of the log before it sends the message. After a crash or a lost receipt, the broker looks for
-the act's producer name in the later entries.
+the act's producer name in the entries after the recorded end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOK_EVERY_S: Final = 0.002
 
 
 async def note_end(context: ActContext, topic: Topic) -> Mapping[str, Any]:
-    """Record the end of the log in the act. Call this before `send`, and pass the result to `stored`."""
+    """Record where the log ends. Call `note_end` before `send`, and pass the result to `stored`."""
     ledgers = topic.log.ledgers
     noted = {
         "topic": topic.name.full,
@@ -49,7 +49,7 @@ async def send(
 ) -> Position:
     """Publish the message and return its position.
 
-    Raises SendOutcomeUnknown if the message may be stored, and another BrokerError if the message is not stored.
+    Raises SendOutcomeUnknown if the message may have been stored. Any other BrokerError means that nothing was stored.
     """
     producer = await InternalProducer.open(
         context.opener,
@@ -83,7 +83,7 @@ async def stored(context: ActContext, noted: Mapping[str, Any]) -> Position | No
     topic = await context.topics.open_named(noted["topic"])
     await _until_settled(topic)
     ledgers = topic.log.ledgers
-    looked_at = noted["entries"]  # Entries since the topic began, including trimmed entries
+    looked_at = noted["entries"]  # Number of entries up to the recorded end, including trimmed entries
     position = ledgers.next_after(Position.parse(noted["after"]))
     while True:
         entries = await topic.reader.read_ahead(position)

@@ -21,7 +21,7 @@ from broker.topics.policies import Holder
 
 __all__ = ["NamespacePolicies", "SetNamespacePolicies", "SetTopicPolicies", "TopicPolicies"]
 
-_MOST_LOADED: Final = 50  # Most partitions that one plan loads
+_MOST_LOADED: Final = 50  # Maximum number of partitions that one plan loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class _Change:
         return tuple(each.strip() for each in self.unset.split(",") if each.strip())
 
     def check(self, level: PolicyLevel) -> None:
-        """Raise ActInvalid if a policy is wrong or no policy is named."""
+        """Raise ActInvalid if a policy is invalid, or if no policy is named."""
         try:
             policies.parsed(self.set, level)
             policies.check_names(self.to_unset, level)
@@ -64,7 +64,7 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """A change of policies. The act fails if the policies were changed after the plan."""
+    """A change of policies. The act fails if the policies have changed since the plan."""
 
     no_undo = "to undo it, set the earlier policies"
 

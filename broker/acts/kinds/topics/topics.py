@@ -87,7 +87,7 @@ class TerminateTopic(DirectKind[NoParameters]):
 
 
 class TruncateTopic(DirectKind[NoParameters]):
-    """Skip the messages that were stored when the act was planned, and free unneeded ledgers."""
+    """Skip the messages that were stored when the act was planned, and trim unneeded ledgers."""
 
     name = "truncate"
     summary = (

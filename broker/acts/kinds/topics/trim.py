@@ -13,7 +13,7 @@ __all__ = ["TrimTopic"]
 
 
 class TrimTopic(DirectKind[NoParameters]):
-    """Trim the ledgers that every durable subscription has acked and retention does not keep.
+    """Trim the ledgers that every durable subscription has acked and that retention does not keep.
 
     A reader that has not read those ledgers continues at the first remaining message.
     """
