@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from broker.acts import requests as acts
+from broker.acts.kinds.topics.message import MOST_PAYLOAD_BYTES
 from console.forms import ActForm
 from console.marks import is_plain
 from console.topic_forms.labels import as_lines, read_lines
@@ -23,7 +24,6 @@ from vela.wire.entry import Message
 __all__ = ["AgainForm", "EditedForm", "PublishForm", "as_it_is", "to_edit"]
 
 _UNITS_MS: Final = {"s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_MOST_BYTES: Final = 1024 * 1024  # The broker's limit for a message from the console
 _LONGEST_DELAY: Final = 1_000_000
 
 
@@ -258,7 +258,7 @@ def _checked_value(value: str, encoding: str | None) -> str:
     if encoding == "base64":
         value = "".join(value.split())
     # Leave room for base64, which writes three bytes as four characters. The broker checks the decoded size.
-    if len(value.encode()) > _MOST_BYTES * 4 // 3 + 4:
+    if len(value.encode()) > MOST_PAYLOAD_BYTES * 4 // 3 + 4:
         raise ValidationError(_("The value is too large: at most 1 MiB. Use a client for larger messages."))
     if encoding == "base64":
         _checked_base64(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from broker.acts import requests as acts
+from broker.acts.kinds.topics.message import MOST_PAYLOAD_BYTES
 from console.access import Rights, operator_only, plan
 from console.addresses import again_url
 from console.blocks import page
@@ -21,8 +22,6 @@ from console.topic_forms.publish import AgainForm, EditedForm, as_it_is, to_edit
 from vela.wire.entry import Message
 
 __all__ = ["publish_again"]
-
-_MOST_BYTES: Final = 1024 * 1024  # The broker's limit for a message from the console
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -82,6 +81,6 @@ def _why_not(found: FoundMessage) -> str:
         return _("The message cannot be read, so it cannot be published again: it is {why}.").format(
             why=found.opened.why
         )
-    if len(found.message.payload) > _MOST_BYTES:
+    if len(found.message.payload) > MOST_PAYLOAD_BYTES:
         return _("The message is larger than 1 MiB. Publish it again with a client.")
     return ""
