@@ -289,7 +289,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        # With `allow_out_of_order`, several consumers may have pending entries of a slot. Record only the last consumer.
+        # With `allow_out_of_order`, several consumers may have entries of a slot. Record only the last consumer.
         self._pending_at[slot] = consumer
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 

@@ -1,6 +1,6 @@
 """The parts that Shared and Key_Shared have in common: pending acks, replay, redelivery counts, limits.
 
-The replay set is divided into queues. Its entries lie before the read position and must still be sent.
+The replay set is divided into queues. The entries in the queues lie before the read position and must still be sent.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _MESSAGES_MASK: Final = (1 << _MESSAGES_BITS) - 1
 class PendingAcks:
     """Pending entries. They are stored as ints, because the garbage collector skips ints.
 
-    Each int contains the entry's delivery time and number of unacked messages.
+    Each int contains an entry's delivery time and the number of unacked messages.
     """
 
     __slots__ = ("_ledgers", "entries", "messages")

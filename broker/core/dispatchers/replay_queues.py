@@ -18,7 +18,7 @@ class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
     Every queue except ANYBODY is *bound*: its entries wait for one consumer, or for a hash slot to get a consumer. A
-    consumer's queue has the consumer's key as its number. A slot's queue has the number `-1 - slot`.
+    consumer's queue has the number `consumer.key`. A slot's queue has the number `-1 - slot`.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")

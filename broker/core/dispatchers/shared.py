@@ -125,7 +125,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
     def _assign_pick(
         self, consumer: DispatchConsumer, entries: Sequence[E], done: int, taken: dict[int, Assignment[E]]
     ) -> tuple[int, int]:
-        """Assign entries, and stop before a chunk. Return the index of the next entry and the number of messages assigned.
+        """Assign entries, and stop at a chunk. Return the next index and the number of messages assigned.
 
         The last batch may exceed the permits and the unacked limit.
         """

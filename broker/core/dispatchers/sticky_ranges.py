@@ -12,7 +12,7 @@ __all__ = ["StickyRanges"]
 
 
 class StickyRanges:
-    """Maps each hash slot to the consumer that asked for the slot. Other slots have no owner."""
+    """Maps hash slots to the consumers that asked for them. Other slots have no owner."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
