@@ -9,13 +9,13 @@ __all__ = ["DueTimes"]
 
 K = TypeVar("K")
 
-_SPARE_ITEMS: Final = 64  # Outdated items that even a small heap may contain
+_SPARE_ITEMS: Final = 64  # Even a small heap may contain this many outdated items
 
 
 class DueTimes(Generic[K]):
     """Keys with one due time each. Outdated items stay in the heap for a while.
 
-    Heap items have numbers instead of keys, so that a discarded key can be freed.
+    Each heap item has a number instead of its key, so that a discarded key can be freed.
     """
 
     __slots__ = ("_heap", "_keys", "_last_number", "_places")
@@ -33,7 +33,7 @@ class DueTimes(Generic[K]):
         return key in self._places
 
     def bring_forward(self, key: K, due_ms: int) -> None:
-        """Set a key's due time, unless the key is due earlier already."""
+        """Set a key's due time, unless the key already has an earlier due time."""
         known = self._places.get(key)
         if known is not None:
             if known[0] <= due_ms:

@@ -46,7 +46,7 @@ class SubscriptionBusy(BrokerError):
 
 
 class ConsumerBusy(BrokerError):
-    """The subscription or its topic has reached its limit of consumers, or an Exclusive consumer is connected."""
+    """The limit of consumers is reached, or an Exclusive consumer is connected."""
 
     code = "ConsumerBusy"
     retriable = True
@@ -122,7 +122,7 @@ class PersistenceFailed(BrokerError):
 
 
 class SendOutcomeUnknown(BrokerError):
-    """Nobody knows whether the message was stored. A client that sends it again may store it twice."""
+    """Nobody knows whether the message was stored. A client that repeats the send may store the message twice."""
 
     code = "ServiceNotReady"
     retriable = True

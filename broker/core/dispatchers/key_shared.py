@@ -1,9 +1,9 @@
 """Key_Shared: one consumer at a time gets the entries of a key, in order.
 
-Each key has a hash slot, and a slot selector names the owner of each slot. While entries of a slot are pending at a
-consumer, no other consumer gets entries of the slot. If another consumer becomes the owner meanwhile, the slot is
-*draining*: its next entries wait in the replay set until no entry of the slot is pending. Later chunks of a partly
-sent message do not wait. With `allow_out_of_order`, no slot drains.
+Each key has a hash slot, and a slot selector decides which consumer owns a slot. While a consumer has pending
+(unacked) entries of a slot, no other consumer gets entries of the slot. If the consumer loses the slot during this
+time, the slot is *draining*: nobody gets further entries of the slot until no entry of the slot is pending. The
+remaining chunks of a partly sent message do not wait. With `allow_out_of_order`, no slot drains.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    # The owner of the slot or, while the slot is draining, the consumer with its pending entries.
+    # If the slot is draining, the consumer with the pending entries, else the owner of the slot.
     consumer: DispatchConsumer
     waiting_entries: int
     is_draining: bool
@@ -80,7 +80,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """`ring_points` is the number of points per consumer on the hash ring. With 0, AUTO_SPLIT halves ranges."""
+        """`ring_points` is the number of hash ring points per consumer. If it is 0, RangeSplit replaces the ring."""
         super().__init__(
             max_unacked=max_unacked,
             max_read_entries=max_read_entries,
@@ -95,12 +95,12 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         else:
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
-        # Slots by packed position, for pending entries and for waiting entries with a known slot.
+        # Known slots of pending and waiting entries, by packed position
         self._slots: dict[int, int] = {}
         self._pending_at: dict[int, DispatchConsumer] = {}
         self._pending_entries: dict[int, int] = {}  # Number of pending entries by slot
         self._waiting: dict[int, int] = {}  # Number of waiting entries by slot
-        self._chunk_of: dict[Position, str] = {}  # Message uuids of waiting chunks
+        self._chunk_of: dict[Position, str] = {}  # Message uuid of each waiting chunk
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
@@ -136,7 +136,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return found
 
     def most_waiting(self) -> WaitingSlot | None:
-        """Return the slot with the most waiting entries, or None if no entries wait or no consumer may get them."""
+        """Return the slot with the most waiting entries. Returns None if nothing waits or the slot has no consumer."""
         if not self._waiting:
             return None
         slot = max(self._waiting, key=self._waiting.__getitem__)
@@ -154,7 +154,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- joins and leaves ----------------------------------------------------------------------------------------
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Raises SubscriptionBusy if the consumer's mode or ordering differs from `policy`."""
+        """Add a consumer. Raises SubscriptionBusy if the consumer's Key_Shared mode does not match `policy`."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
                 f"{counted(len(self._consumers), 'consumer is', 'consumers are')} connected with another"
@@ -164,17 +164,16 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         if consumer in self._consumers:
-            self._give_up_plan()  # The plan's entries must not overtake entries that are taken back
+            self._give_up_plan()  # Entries of the read plan must not overtake redelivered entries
         return super().detach(consumer, now_ms)
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        self._give_up_plan()  # The plan's entries must not overtake entries that are taken back
+        self._give_up_plan()  # Entries of the read plan must not overtake redelivered entries
         return super().redeliver(consumer, positions)
 
     def _join(self, consumer: DispatchConsumer) -> None:
         self._selector.add(consumer)
         self._consumers.append(consumer)
-        # A join affects only waiting entries of slots that the new consumer now owns.
         taken = {slot for slot in self._waiting if self._selector.select(slot) is consumer}
         if taken:
             for position in list(self._replay.bound()):
@@ -183,7 +182,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _leave(self, consumer: DispatchConsumer) -> None:
-        # Many consumers may leave at once, so look only at entries that waited for this consumer or had no consumer.
+        # Many consumers may leave at once, so do not go through all waiting entries.
         self._selector.remove(consumer)
         self._consumers.remove(consumer)
         for position in self._replay.members(consumer.key):
@@ -194,7 +193,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _sort_chunks(self) -> None:
-        """Choose the replay queue of each waiting chunk again, because earlier chunks may have been acked."""
+        """Choose a replay queue for each waiting chunk."""
         for position in self._chunk_of:
             if position in self._replay:
                 self._replay.add(position, self._queue_of(position))
@@ -207,7 +206,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        # Entries in ANYBODY may belong to consumers that are not ready, so the look-ahead limit applies.
+        # Entries in ANYBODY may be for consumers that are not ready, so limit their number.
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(
@@ -241,9 +240,9 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return owner if consumer is None or consumer is owner else None
 
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
-        """Return the consumer that must get the later chunks of a partly sent message, or None.
+        """Return the consumer that must get the remaining chunks of a partly sent message, or None.
 
-        If these chunks waited for the slot to drain, the consumer could never ack the message.
+        Without these chunks, the consumer would never ack, and the slot would never drain.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
         if owner is None or (self._pending_at.get(slot) is not owner and not self.policy.allow_out_of_order):
@@ -290,7 +289,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        # With `allow_out_of_order`, several consumers may have pending entries of a slot. Keep only the last consumer.
+        # With `allow_out_of_order`, several consumers may have entries of a slot. Record only the last consumer.
         self._pending_at[slot] = consumer
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
@@ -323,7 +322,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
         replays = plan.kind is ReadKind.REPLAY
-        # By slot, the first position that was not read or cannot be sent. No later entry of the slot may overtake it.
+        # For each slot, the first position that was not read or cannot be sent. Later entries of the slot must wait.
         stuck: dict[int, Position] = self._missing(entries) if replays else {}
         # Entries seen for the first time must not overtake waiting entries of their slot.
         waiting = self._waiting if not self.policy.allow_out_of_order else {}

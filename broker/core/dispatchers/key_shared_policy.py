@@ -15,9 +15,9 @@ __all__ = ["AUTO_SPLIT", "KeySharedPolicy"]
 class KeySharedPolicy:
     """The options of one consumer. The consumers of a subscription must agree on all options except `ranges`."""
 
-    sticky: bool = False  # The consumer names its slots
+    sticky: bool = False  # The consumer chooses its slots
     ranges: tuple[SlotRange, ...] = ()
-    allow_out_of_order: bool = False  # After a join or a leave, two consumers may have entries of a key
+    allow_out_of_order: bool = False  # Two consumers may have pending entries of one key
 
     def same_mode(self, other: KeySharedPolicy) -> bool:
         """Return whether consumers with these two policies may share a subscription."""
@@ -41,4 +41,4 @@ class KeySharedPolicy:
 
 
 AUTO_SPLIT: Final = KeySharedPolicy()
-"""The default: the broker divides the slots and keeps the order."""
+"""The default: the broker divides the slots and keeps the order within each key."""

@@ -1,6 +1,6 @@
 """The parts that Shared and Key_Shared have in common: pending acks, replay, redelivery counts, limits.
 
-The replay set, divided into queues, has the entries before the read position that still have to be sent.
+The replay set is divided into queues. The entries in the queues lie before the read position and must still be sent.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ LOOK_AHEAD_PER_SUBSCRIPTION: Final = 20_000
 class MultipleActiveDispatcher(ABC):
     """The base of Shared and Key_Shared.
 
-    An entry is pending at no more than one consumer. The replay set and the pending acks never overlap.
+    A pending entry has exactly one consumer and is not in the replay set.
 
-    If the consumer for an entry cannot take it now, the entry waits in the replay set. Meanwhile, the dispatcher reads
-    new entries for other consumers. Reading stops when `look_ahead` entries per consumer, or `max_look_ahead` in all,
-    are waiting.
+    If the consumer for an entry is not ready, the entry waits in the replay set. Meanwhile, the dispatcher reads new
+    entries for other consumers. When too many entries wait, the dispatcher reads no new entries. `look_ahead` is the
+    limit per consumer, and `max_look_ahead` is the limit per subscription.
     """
 
     kind: ClassVar[SubscriptionType]
@@ -50,7 +50,7 @@ class MultipleActiveDispatcher(ABC):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """To replace another dispatcher of the same subscription, pass that dispatcher's `counts`."""
+        """`counts` comes from the subscription's previous dispatcher, if any."""
         self.max_unacked = max_unacked
         self._look_ahead = look_ahead
         self._max_look_ahead = max_look_ahead
@@ -58,7 +58,7 @@ class MultipleActiveDispatcher(ABC):
         self._blocked = False
         self._replay = ReplayQueues()
         self._counts = counts if counts is not None else RedeliveryCounts()
-        # The consumer for the chunks of a partly sent message, by uuid
+        # The consumer of each partly sent message, by message uuid
         self._chunks: dict[str, DispatchConsumer] = {}
         self._plan: ReadPlan | None = None
         # Entries of the current REPLAY plan. They are not in the replay set.
@@ -79,11 +79,11 @@ class MultipleActiveDispatcher(ABC):
 
     @abstractmethod
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Remove a consumer. The caller has already removed its pending entries."""
+        """Remove a consumer. The caller has already removed the consumer's pending entries."""
 
     @abstractmethod
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Return the replay queues to read, each with the highest number of entries to take."""
+        """Return the replay queues to read, each with the maximum number of entries to take."""
 
     @abstractmethod
     def _replay_again(self, position: Position) -> None:
@@ -93,13 +93,13 @@ class MultipleActiveDispatcher(ABC):
     def _distribute(
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
-        """Assign entries through `_give`, and return the number of messages assigned.
+        """Assign entries with `_give`, and return the number of messages assigned.
 
-        The other entries go into `left` and the replay set.
+        Unassigned entries go into `left` and into the replay set.
         """
 
     def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared counts pending entries by slot
-        """Note that an entry is no longer pending."""
+        """Update the counts after an entry stopped being pending."""
 
     # -- the interface `Dispatcher` ------------------------------------------------------------------------------
 
@@ -213,9 +213,9 @@ class MultipleActiveDispatcher(ABC):
         return list(taken.values()), left
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Move the entries to the replay set, and count their redelivery.
+        """Move the consumer's pending entries to the replay set, and count each redelivery.
 
-        Ignores entries that are not pending at the consumer.
+        Ignores positions that are not pending at the consumer.
         """
         before = consumer.pending.messages
         taken = consumer.pending.pop_all() if positions is None else consumer.pending.pop(positions)
@@ -291,7 +291,7 @@ class MultipleActiveDispatcher(ABC):
         self._counts.discard_through(mark_delete)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Change the limits on unacked messages. Blocks or unblocks consumers at once."""
+        """Change the limits on unacked messages, with immediate effect."""
         self.max_unacked = per_subscription
         if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):
             self._blocked = False
@@ -332,7 +332,7 @@ class MultipleActiveDispatcher(ABC):
                 self._replay_again(position)
 
     def _forget_all(self) -> None:
-        """Forget all entries, because reading restarts after mark-delete when the first consumer joins."""
+        """Forget all entries. For the first consumer, reading restarts after the mark-delete position."""
         self._plan = None
         self._reading = set()
         self._replay.clear()

@@ -15,7 +15,7 @@ _MESSAGES_MASK: Final = (1 << _MESSAGES_BITS) - 1
 class PendingAcks:
     """Pending entries. They are stored as ints, because the garbage collector skips ints.
 
-    Each int packs the number of an entry's unacked messages and the time of its delivery.
+    Each int contains an entry's delivery time and the number of unacked messages.
     """
 
     __slots__ = ("_ledgers", "entries", "messages")
@@ -37,12 +37,12 @@ class PendingAcks:
                 yield Position(ledger_id, entry_id)
 
     def get(self, position: Position) -> int:
-        """Return the number of an entry's unacked messages, or 0 if the entry is not pending here."""
+        """Return how many messages of an entry are unacked, or 0 if the entry is not pending here."""
         ledger = self._ledgers.get(position[0])
         return ledger.get(position[1], 0) & _MESSAGES_MASK if ledger is not None else 0
 
     def delivered_ms(self, position: Position) -> int:
-        """Return the delivery time of an entry in Unix milliseconds, or 0 if unknown or not pending here."""
+        """Return the delivery time of an entry in Unix milliseconds, or 0 if the entry is not pending here."""
         ledger = self._ledgers.get(position[0])
         return ledger.get(position[1], 0) >> _MESSAGES_BITS if ledger is not None else 0
 
@@ -59,7 +59,7 @@ class PendingAcks:
         self.messages += messages
 
     def credit(self, position: Position, messages: int, completed: bool) -> tuple[int, int] | None:
-        """Count `messages` of an entry as acked, and remove the entry if `completed` or if no message is left.
+        """Subtract acked messages from an entry. Removes the entry if `completed` is true or no messages remain.
 
         Returns the number of messages subtracted and the delivery time, or None if the entry is not pending here.
         """
@@ -92,14 +92,14 @@ class PendingAcks:
         return sorted(position for position in positions if self.remove(position) is not None)
 
     def pop_all(self) -> list[Position]:
-        """Remove and return everything, ascending."""
+        """Remove all positions, and return them in ascending order."""
         positions = list(self)
         self._ledgers.clear()
         self.entries = self.messages = 0
         return positions
 
     def pop_through(self, mark_delete: Position) -> int:
-        """Remove the entries at or before `mark_delete` and return their number of unacked messages.
+        """Remove the entries at or before `mark_delete` and return how many unacked messages they had.
 
         Takes linear time, so do not call this for every ack.
         """
@@ -112,14 +112,14 @@ class PendingAcks:
         return before - self.messages
 
     def oldest(self) -> Position | None:
-        """Return the lowest position, or None."""
+        """Return the lowest position, or None if nothing is pending."""
         if not self._ledgers:
             return None
         ledger_id = min(self._ledgers)
         return Position(ledger_id, min(self._ledgers[ledger_id]))
 
     def runs(self) -> Iterator[Range]:
-        """Yield runs of neighbouring entries as (ledger_id, first, last), ascending."""
+        """Yield ranges of consecutive entries as (ledger_id, first, last), ascending."""
         for ledger_id in sorted(self._ledgers):
             first = last = -1
             for entry_id in sorted(self._ledgers[ledger_id]):
@@ -132,7 +132,7 @@ class PendingAcks:
             yield ledger_id, first, last
 
     def deliveries(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield runs of neighbours with the same delivery time as (ledger_id, first, last, delivered_ms), ascending."""
+        """Yield ranges of consecutive entries that have the same delivery time, ascending."""
         for ledger_id in sorted(self._ledgers):
             entries = self._ledgers[ledger_id]
             first = last = delivered_ms = -1

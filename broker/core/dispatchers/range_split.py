@@ -41,7 +41,7 @@ class RangeSplit:
         self._owners.insert(at, consumer)
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """Merge a consumer's range into the next range, or the last range into the previous one. Safe to repeat."""
+        """Remove a consumer, and merge its range into a neighbouring range. Safe to repeat."""
         if consumer not in self._owners:
             return
         at = self._owners.index(consumer)

@@ -1,4 +1,4 @@
-"""The replay set: entries to send before normal reads, in queues. A read can skip a whole queue."""
+"""The replay set: queues of entries that are sent before new entries. A read can skip a whole queue."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ ANYBODY: Final = 0  # Queue of entries that any consumer may get, or whose slot 
 class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
-    Every queue except ANYBODY is *bound*: its entries wait for one consumer, or for a hash slot to get a consumer. The
-    queue's number is the consumer's key or -1 - slot. `_where` leaves out the entries in ANYBODY to save memory,
-    because a million delayed messages may fall due together.
+    Every queue except ANYBODY is *bound*: its entries wait for one consumer, or for a hash slot to get a consumer. A
+    consumer's queue has the number `consumer.key`. A slot's queue has the number `-1 - slot`.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")
@@ -50,7 +49,7 @@ class ReplayQueues:
         return queue in self._bound
 
     def add(self, position: Position, queue: int = ANYBODY) -> None:
-        """Add a position to `queue`, and remove it from any other queue. Safe to repeat."""
+        """Add a position to `queue`, and remove the position from any other queue. Safe to repeat."""
         key = packed(position)
         known = self._where.get(key)
         if known is not None and known != queue:
@@ -76,9 +75,9 @@ class ReplayQueues:
         return True
 
     def pop_first(self, rooms: Iterable[tuple[int, int]], limit: int) -> list[Position]:
-        """Remove the lowest positions of some queues, at most `limit`, and return them in ascending order.
+        """Remove and return at most `limit` positions from several queues, lowest first.
 
-        Each pair in `rooms` is a queue and the highest number of positions to take from the queue.
+        Each pair in `rooms` is a queue and the maximum number of positions to take from the queue.
         """
         heads: list[tuple[Position, int, int]] = []
         for queue, room in rooms:
@@ -102,7 +101,7 @@ class ReplayQueues:
         return popped
 
     def peek(self, limit: int) -> list[Position]:
-        """Return the lowest `limit` positions of ANYBODY without removing them."""
+        """Return at most `limit` positions of ANYBODY, lowest first, without removing them."""
         return self._anybody.peek(limit)
 
     def members(self, queue: int) -> list[Position]:
@@ -110,11 +109,11 @@ class ReplayQueues:
         return list(self._bound.get(queue, ()))
 
     def slot_queues(self) -> list[int]:
-        """Return the bound queues that belong to a slot."""
+        """Return the numbers of the queues that belong to slots."""
         return [queue for queue in self._bound if queue < 0]
 
     def move(self, source: int, target: int) -> int:
-        """Move everything in a bound queue to another queue. Return the number of moved positions."""
+        """Move everything from a bound queue to another queue. Return the number of moved positions."""
         moved = self.members(source)
         if source != target:
             for position in moved:

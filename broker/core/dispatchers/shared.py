@@ -36,7 +36,7 @@ class _Level:
 class SharedDispatcher(MultipleActiveDispatcher):
     """The Shared dispatcher. The available consumers of the best priority take turns.
 
-    All chunks of a message go to one consumer.
+    All chunks of a message go to the same consumer.
     """
 
     kind: ClassVar = SubscriptionType.SHARED
@@ -125,7 +125,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
     def _assign_pick(
         self, consumer: DispatchConsumer, entries: Sequence[E], done: int, taken: dict[int, Assignment[E]]
     ) -> tuple[int, int]:
-        """Assign entries up to the next chunk. Return the index after these entries and the number of their messages.
+        """Assign entries, and stop at a chunk. Return the next index and the number of messages assigned.
 
         The last batch may exceed the permits and the unacked limit.
         """
@@ -148,7 +148,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return at, charged
 
     def _assign_chunk(self, entry: E, uuid: str, taken: dict[int, Assignment[E]], left: list[E]) -> int:
-        """Assign a chunk of a large message, or let it wait. Return the number of messages assigned."""
+        """Assign a chunk of a large message, or let the chunk wait. Return the number of messages assigned."""
         owner = self._chunks.get(uuid)
         consumer = owner or self._pick()
         if consumer is None or not consumer.available:

@@ -1,4 +1,4 @@
-"""Exclusive, and the base of Failover: one consumer gets all entries in order."""
+"""The dispatcher of Exclusive, and the base of the Failover dispatcher."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from broker.core.subscription.types import SubscriptionType, check_attach
 class SingleActiveDispatcher:
     """A dispatcher that sends to one consumer. It keeps no pending acks and no redelivery counts.
 
-    A redelivery is a rewind: every unacked entry after mark-delete is sent again, in order.
+    A redelivery is a rewind: every unacked entry after the mark-delete position is sent again, in order.
     """
 
     def __init__(self, *, max_read_entries: int = 100) -> None:
@@ -31,7 +31,7 @@ class SingleActiveDispatcher:
         self._ranges: StickyRanges | None = None  # Hash ranges that the consumer asked for; None means all
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
-        # Last position sent since the last rewind. An ack beyond this position belongs to an earlier delivery.
+        # Highest position sent since the last rewind. Acks of higher positions belong to deliveries before the rewind.
         self._sent_through = EARLIEST
         self._times = DeliveryTimes()  # Deliveries since the last rewind
 
@@ -145,11 +145,11 @@ class SingleActiveDispatcher:
         return True
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
-        """Return whether the position is at or before the last entry sent to this consumer. Ignores acks."""
+        """Return whether the position is at or before the last entry sent to this consumer. Acks do not matter."""
         return consumer is self._active and position <= self._sent_through
 
     def is_pending(self, position: Position) -> bool:
-        """Return whether the position is at or before the last entry sent. Ignores acks."""
+        """Return whether the position is at or before the last entry sent. Acks do not matter."""
         return self._active is not None and position <= self._sent_through
 
     def acked(
@@ -183,9 +183,9 @@ class SingleActiveDispatcher:
         return 0
 
     def moved(self, mark_delete: Position) -> None:
-        """Drop the current plan. Set the unacked count to 0 if mark-delete has reached the last entry sent.
+        """Drop the read plan. If the mark-delete position has reached the last entry sent, set the unacked count to 0.
 
-        Otherwise the count stays, because the dispatcher does not record single entries.
+        Otherwise the count stays unchanged, because the dispatcher does not record single entries.
         """
         self._plan = None
         self._times.forget_through(mark_delete)

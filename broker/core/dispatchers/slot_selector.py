@@ -13,7 +13,7 @@ __all__ = ["SlotSelector"]
 class SlotSelector(Protocol):
     """The owners of the slots. Each slot has at most one owner.
 
-    A join moves slots only to the new consumer. A leave moves only the slots of the leaving consumer.
+    Adding a consumer moves slots only to that consumer. Removing a consumer moves only that consumer's slots.
     """
 
     def select(self, slot: int) -> DispatchConsumer | None:

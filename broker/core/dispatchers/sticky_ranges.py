@@ -1,4 +1,4 @@
-"""The slot selector of STICKY: each consumer names its slots."""
+"""The slot selector of STICKY: each consumer chooses its slots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["StickyRanges"]
 
 
 class StickyRanges:
-    """Maps hash slots to consumers by the ranges in their policies. Slots outside these ranges have no owner."""
+    """Maps hash slots to the consumers that asked for them. Other slots have no owner."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []

@@ -1,6 +1,6 @@
 """The ledgers of a topic.
 
-A ledger is a run of entries. Only the last ledger may be open for appends. All other ledgers are sealed.
+A ledger is a sequence of entries. Only the last ledger may be open for appends. All other ledgers are sealed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.core.position import EARLIEST, Position
 class LedgerInfo:
     """A snapshot of one ledger.
 
-    The `_before` counts cover all earlier entries, including trimmed entries. Times are Unix time.
+    Fields that end in `_before` count everything before the ledger, even if trimmed. Times are Unix time.
     """
 
     ledger_id: int
@@ -86,7 +86,7 @@ class Ledger:
 
 
 class LedgerMap:
-    """The ledgers of one topic in order of id, shared by the topic's cursors.
+    """The ledgers of one topic, in order of id. The topic's cursors share this map.
 
     "The end" means the position after the last ledger's entries.
     """
@@ -117,7 +117,7 @@ class LedgerMap:
         return None
 
     def add(self, info: LedgerInfo) -> None:
-        """Add a newer ledger.
+        """Add a new ledger.
 
         Raises ValueError if the id is not above the last ledger's id, or if the last ledger is open.
         """
@@ -133,7 +133,7 @@ class LedgerMap:
         self._by_id[info.ledger_id] = ledger
 
     def append(self, ledger_id: int, entries: int, messages: int, size_bytes: int, append_ms: int) -> None:
-        """Count entries that were stored at the end of the open ledger. Raises ValueError for any other ledger."""
+        """Count entries that were appended to the open ledger. Raises ValueError if the ledger is not open."""
         ledger = self._by_id.get(ledger_id)
         if ledger is None or ledger.sealed:
             raise ValueError(f"ledger {ledger_id} is not open for appending")
@@ -145,7 +145,10 @@ class LedgerMap:
         ledger.size_bytes += size_bytes
 
     def seal(self, ledger_id: int) -> LedgerInfo:
-        """Close a ledger permanently and return it. Safe to repeat. Raises ValueError if the ledger is not known."""
+        """Close a ledger permanently, and return its snapshot.
+
+        Safe to repeat. Raises ValueError if the ledger is not known.
+        """
         ledger = self._by_id.get(ledger_id)
         if ledger is None:
             raise ValueError(f"ledger {ledger_id} is not known")
@@ -153,10 +156,10 @@ class LedgerMap:
         return ledger.info()
 
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
-        """Forget the `count` oldest ledgers, which were trimmed, and return their last snapshots.
+        """Forget the `count` oldest ledgers after a trim, and return their snapshots.
 
-        The topic's last ledger stays as an empty ledger, to keep the topic's counts.
-        Raises ValueError if one of the ledgers is open, or if there are fewer than `count` ledgers.
+        The topic's last ledger is only emptied, because it keeps the topic's counts.
+        Raises ValueError if one of these ledgers is open, or if there are fewer than `count` ledgers.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(
@@ -201,13 +204,13 @@ class LedgerMap:
         return ledger is not None and 0 <= position.entry_id < ledger.entries
 
     def first_position(self) -> Position:
-        """Return the first stored entry, or the end if nothing is stored."""
+        """Return the position of the first stored entry, or the end if nothing is stored."""
         return self.next_after(EARLIEST)
 
     def last_position(self) -> Position:
-        """Return the last stored entry.
+        """Return the position of the last stored entry.
 
-        Returns (first ledger, -1) without entries, and EARLIEST without ledgers.
+        If there is no such entry, returns (first ledger, -1). If there are no ledgers, returns EARLIEST.
         """
         for ledger in reversed(self._ledgers):
             if ledger.entries:
@@ -222,7 +225,7 @@ class LedgerMap:
         return Position(last.ledger_id, last.entries)
 
     def next_after(self, position: Position) -> Position:
-        """Return the next stored entry above `position`, or the end."""
+        """Return the position of the next stored entry above `position`, or the end."""
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id + 1 < ledger.entries:
@@ -233,13 +236,13 @@ class LedgerMap:
         return self.end()
 
     def next_valid(self, position: Position) -> Position:
-        """Return `position` if it is stored, else the next stored entry, else the end."""
+        """Return `position` if an entry is stored there, else the result of `next_after`."""
         return position if self.contains(position) else self.next_after(position)
 
     def previous_of(self, position: Position) -> Position:
-        """Return the last stored entry below `position`.
+        """Return the position of the last stored entry below `position`.
 
-        Returns (first ledger, -1) without such an entry, and EARLIEST without ledgers.
+        If there is no such entry, returns (first ledger, -1). If there are no ledgers, returns EARLIEST.
         """
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
@@ -251,7 +254,7 @@ class LedgerMap:
         return self._before_first()
 
     def floor(self, position: Position) -> Position:
-        """Return `position` if it is stored, else the result of `previous_of`."""
+        """Return `position` if an entry is stored there, else the result of `previous_of`."""
         return position if self.contains(position) else self.previous_of(position)
 
     def following(self, ledger_id: int) -> Ledger | None:
@@ -260,7 +263,7 @@ class LedgerMap:
         return self._ledgers[at] if at < len(self._ledgers) else None
 
     def entries_through(self, position: Position) -> int:
-        """Return the number of trimmed entries plus the stored entries up to and including `position`."""
+        """Return the number of entries up to and including `position`. Counts all trimmed entries."""
         ledger = self._by_id.get(position.ledger_id)
         if ledger is not None:
             return ledger.entries_before + max(0, min(position.entry_id + 1, ledger.entries))
