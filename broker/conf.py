@@ -1,7 +1,6 @@
 """The broker's settings, read once from the environment.
 
-Projects that embed Vela use this module without `config`, Vela's own Django project. This file has over 400 lines
-because it declares most settings of the broker.
+This file has over 400 lines because it declares most settings of the broker.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ def _is_every_send(text: str) -> bool:
 
 
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
-# The variable is in seconds, and the field is in milliseconds.
+# The environment variable is in seconds, and the field is in milliseconds.
 _IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 
 
@@ -533,7 +532,7 @@ class BrokerSettings(AccessSettings):
         set_(self, "advertised_tls_url", self.advertised_tls_url or tls_url)
         set_(self, "advertised_http_url", self.advertised_http_url or self.local_http_url)
         set_(self, "url", self.url or self.local_http_url)
-        # Both limits apply to a message that is not compressed.
+        # Allow an uncompressed message of `max_message_bytes`.
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
 
     def _own_tls_url(self, host: str) -> str:
@@ -568,7 +567,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def history_kept_ms(self) -> Mapping[int, int]:
-        """How long charts keep points, in milliseconds. Each key is the number of seconds that a point covers."""
+        """How long chart points are kept. Each key is the number of seconds that one point covers."""
         hour_ms = 3_600_000
         return {
             10: self.history_10s_hours * hour_ms,

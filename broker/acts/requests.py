@@ -1,7 +1,7 @@
 """Plan, apply, undo and refuse acts, for the console, management commands and the API.
 
-An act is a change that the broker makes on request. If no broker answers within `wait_s`, the functions return the act
-in its waiting state.
+An act is a change that the broker makes on request. If no broker answers within `wait_s` seconds, the returned act is
+still waiting.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ActView:
     id: int
     kind: str
     state: str  # A value of Act.State
-    # A topic's full name, tenant/namespace, tenant/* for an act on a tenant, or * for an act on a token
+    # A topic's full name. For a namespace: tenant/namespace. For a tenant: tenant/*. For a token: *.
     topic: str
     subscription: str
     parameters: Mapping[str, Any]
@@ -87,14 +87,14 @@ class ActView:
     undone_by: int | None = None
     undoable: bool = False
     needs_reason: bool = False
-    part_of: int | None = None  # Id of the act on several partitions that includes this act
-    moved_by: int | None = None  # Id of a later act that moved one of the same cursors
+    part_of: int | None = None  # Id of the larger act of which this act is a part
+    moved_by: int | None = None  # Id of a later act that moved a cursor that this act had moved
     is_cursor_gone: bool = False
     needs_second_person: bool = False
 
     @property
     def planned_by(self) -> str:
-        """Return who planned the act. `who` may name the user who applied or refused the plan."""
+        """Return who planned the act. The field `who` may name the user who applied or refused the plan."""
         return str((self.plan or {}).get("planned_by", self.who))
 
     @property
@@ -104,17 +104,17 @@ class ActView:
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether no broker has answered yet."""
+        """Return whether the act still waits for a broker's answer."""
         return self.state in ("plan_requested", "apply_requested")
 
     @property
     def new_plan(self) -> int | None:
-        """Return the id of the new plan, if this act was refused because the old plan no longer held."""
+        """Return the id of the new plan that replaces this act's plan, or None."""
         return (self.result or {}).get("new_plan")
 
     @property
     def undo_obstacle(self) -> UndoObstacle:
-        """Return why an applied act cannot be undone. Empty for all other acts."""
+        """Return why an applied act cannot be undone, or an empty string."""
         kind = KINDS.get(self.kind)
         if self.state != "applied" or self.undoable or kind is None:
             return ""
@@ -130,7 +130,7 @@ class ActView:
 
     @property
     def no_undo(self) -> str:
-        """Return why acts of this kind have no undo, or what to do instead. Empty for other kinds."""
+        """Return why acts of this kind have no undo, or what to do instead. Empty if the kind has an undo."""
         kind = KINDS.get(self.kind)
         return "" if kind is None or kind.can_undo else kind.no_undo
 
@@ -151,12 +151,12 @@ def plan(
     reason: str = "",
     wait_s: float = WAIT_S,
 ) -> ActView:
-    """Plan an act, and return what it would do.
+    """Plan an act, and return the act.
 
-    `topic` is a full name, or tenant/namespace for an act on a namespace.
+    `topic` is a topic's full name, or tenant/namespace for an act on a namespace.
 
     Raises ActRefused if the request does not fit the kind, or if the topic, subscription or namespace does not exist.
-    Also raises ActRefused if the namespace needs two users and the request does not come from a user.
+    Also raises ActRefused if the namespace has the policy `second_person`, and the request does not come from a user.
     """
     try:
         asked = find_kind(kind)
@@ -180,9 +180,9 @@ def plan(
 
 
 def plan_undo(act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = WAIT_S) -> ActView:
-    """Plan the undo of an act, and return the new act.
+    """Plan an act that undoes an earlier act, and return the new act.
 
-    Raises ActRefused if the act was not applied or cannot be undone.
+    Raises ActRefused if the earlier act was not applied or cannot be undone.
     """
     act = get(act_id)
     if act.state != "applied":
@@ -206,12 +206,13 @@ def apply(
     allowed_drift_messages: int | None = None,
     wait_s: float = WAIT_S,
 ) -> ActView:
-    """Apply a plan if it still holds, and return the act.
+    """Apply a plan, and return the act.
 
-    `allowed_drift_messages` limits how many messages beyond the plan may be delivered again, or lost by a delete.
-    None means as many as the plan allows. Above the limit, the returned act is refused and has a `new_plan`.
+    `allowed_drift_messages` is how many more messages than planned the act may affect. By default, the plan sets this
+    number. If the act would affect more messages, the broker refuses the act and makes a new plan.
 
-    Raises ActRefused if the act is not planned, or if a required reason or second person is missing.
+    Raises ActRefused if the act's state is not `planned`, if a required reason is not given, or if another user must
+    apply the act.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(
@@ -227,8 +228,8 @@ def apply(
 def check_planned(act: ActView) -> None:
     """Raise ActRefused if the broker has not planned this act yet.
 
-    Call this before `apply`, with the view for which you checked the user's rights. Only a plan names all topics that
-    the act publishes to. `apply` alone would accept an act that was planned after your check.
+    Call this before `apply`, with the view that you used to check the user's rights. Before the plan exists, the view
+    may lack topics to which the act publishes.
     """
     if act.state == "plan_requested":
         raise ActRefused(f"act {act.id} is {act.state}: only a planned act can be applied", code="WrongState")
@@ -252,7 +253,7 @@ def _why_not_applied(act: ActView, who: str, origin: str) -> ActRefused:
 def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
     """Refuse another user's plan, or withdraw your own, and return the act.
 
-    Raises ActRefused if the act is not planned.
+    Raises ActRefused if the act's state is not `planned`.
     """
     act = get(act_id)
     verdict = f"user {who} {'withdrew' if who == act.who else 'refused'} the plan"
@@ -265,7 +266,7 @@ def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
 
 
 def full_name(kind: str, name: str) -> str:
-    """Turn a short name of a topic or namespace into the full name that `plan` expects.
+    """Return the full name of a topic or namespace.
 
     Raises ActRefused if the name or the kind is not valid.
     """
@@ -290,9 +291,9 @@ def check_topic_name(name: str) -> None:
 def other_topics(
     kind: str, parameters: Mapping[str, object], planned: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Return the full names of the other topics that an act publishes to.
+    """Return the full names of the topics to which an act publishes, except the act's own topic.
 
-    Parameters that `plan` would refuse add no names.
+    Parameters that are not valid add no names.
     """
     asked = KINDS.get(kind)
     if asked is None:

@@ -1,7 +1,7 @@
 """Plan and apply acts inside the broker.
 
 An act is a change that a process requests. The process inserts a row and notifies the broker. If the notification is
-lost, a poll finds the row. Acts run one at a time, except for long work, which also continues after a restart.
+lost, a poll finds the row. Most acts run one at a time. Long acts run in the background, and continue after a restart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 _STOP_S = 1.0
-_AT_ONCE = 8  # The most acts that one query reads
+_AT_ONCE = 8  # Maximum number of acts per query
 
 
 class ActRunner:
@@ -57,7 +57,7 @@ class ActRunner:
         self._expiry_s = expiry_s
         self._work = asyncio.Event()
         self._answering = asyncio.Lock()
-        self._awaited: dict[int, asyncio.Future[None]] = {}  # Answers that `ask` waits for, by act id
+        self._awaited: dict[int, asyncio.Future[None]] = {}  # Answers for which `ask` waits, keyed by act id
         self._task: asyncio.Task[None] | None = None
         self._has_resumed = False
 
@@ -67,7 +67,7 @@ class ActRunner:
         self._task = asyncio.create_task(for_ever(self._turn, what="answering acts"), name="acts")
 
     async def stop(self) -> None:
-        """Wait up to one second for the current act, then cancel it."""
+        """Stop answering acts. The current act has one second to finish."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
                 await self._answering.acquire()  # Never released, because no other act may begin
@@ -82,10 +82,10 @@ class ActRunner:
     async def ask(self, store_request: Callable[[Connection], Awaitable[int | None]]) -> int | None:
         """Store a request, wait for the answer, and return the act's id, or None if nothing was stored.
 
-        The answer for long work only says that the work has started. Cancelling stops the wait, not the act. Raises
-        BrokerError if the act was refused, failed, expired or was only partly done.
+        For a long act, the answer means that the work has started. Cancelling this call does not cancel the act. Raises
+        BrokerError if the act does not succeed.
         """
-        async with self._answering:  # No act is answered before its future is in `_awaited`
+        async with self._answering:  # While this lock is held, no act is answered
             async with self._pool.use() as connection:
                 act_id = await store_request(connection)
             if act_id is None:
@@ -99,7 +99,7 @@ class ActRunner:
         return act_id
 
     async def _turn(self) -> None:
-        # In Python 3.11, wait_for loses a cancellation that arrives together with the event.
+        # asyncio.wait_for is not used, because it can lose a cancellation in Python 3.11.
         with suppress(TimeoutError):
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()
@@ -116,7 +116,7 @@ class ActRunner:
                 await self._answer(act)
 
     async def _answer(self, act: store.WaitingAct) -> None:
-        # Every path must change the act's state. Otherwise each query returns this act first, and later acts wait.
+        # Every path must change the act's state. Otherwise the next query returns the act again.
         try:
             refusal = await self._carry_out_or_refuse(act)
         except Exception as error:
@@ -220,7 +220,7 @@ class ActRunner:
         self._tasks.keep(task)
 
     async def _carry_on(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
-        # If the broker stops, the act stays `applying`, and the next broker continues the work.
+        # If the broker stops, the act stays in the state `applying`, and the next broker continues the work.
         act = context.act
         try:
             result = await kind.apply(context, given)

@@ -1,4 +1,4 @@
-"""Explain refusals under the policy `second_person`. The SQL statement that applies an act enforces the policy."""
+"""Explain why the policy `second_person` refuses an act. SQL statements enforce the policy."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _AS_A_USER: Final = (
 
 
 class SecondPersonNeeded(ActInvalid):
-    """The namespace needs one user to plan and another user to apply."""
+    """The namespace needs one user to plan an act and another user to apply it."""
 
     code = "SecondPersonNeeded"
 
 
 def namespace_of(topic: str) -> str:
-    """Return tenant/namespace of a topic's full name."""
+    """Return the namespace in a topic's full name."""
     return "/".join(topic.rpartition("://")[2].split("/")[:2])
 
 
@@ -50,7 +50,7 @@ def without_account(topic: str) -> str:
 def complaint(
     act_id: int, topic: str, *, planner: str, planned_from: str, who: str, origin: str
 ) -> str | None:
-    """Return why `who` may not apply a plan that needs a second person, or None."""
+    """Return the error text if the user `who` may not apply the plan. Otherwise return None."""
     namespace = namespace_of(topic)
     if not is_user(origin):
         return without_account(topic)

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 SUBJECTS_MOST: Final = 200
-ATTEMPTS_MOST: Final = 8  # Attempts per notification
+ATTEMPTS_MOST: Final = 8  # Attempts to send one notification
 _LONGEST_GAP_MS: Final = 60_000  # A longer gap between two rounds restarts the timing of alerts
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15
@@ -85,7 +85,7 @@ class Match:
 
     subject: Subject
     value: int
-    since_ms: int  # Time of the round if the start is unknown
+    since_ms: int  # Start of the match, or time of this round if the start is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Alert:
     """An alert of one rule for one subject."""
 
     subject: Subject
-    value: int  # Latest value over the limit
+    value: int  # Latest value that was over the limit
     over_since_ms: int
     fired_ms: int | None = None
     below_since_ms: int | None = None
@@ -110,11 +110,11 @@ def next_alerts(
     now_ms: int,
     last_round_ms: int | None,
 ) -> list[tuple[Alert | None, Alert | None]]:
-    """Return each alert of one rule as a pair, before and after this round.
+    """Return a pair for each alert of one rule: the alert before this round, and the alert after this round.
 
     `alerts` are the alerts that have not cleared. The first item of a pair is None for a new alert. The second item is
-    None for an alert that ends without firing. With SUBJECTS_MOST matches, alerts without a match are left out, because
-    further matches may exist.
+    None for an alert that ends without firing. If `matches` has SUBJECTS_MOST items, `matches` may be incomplete.
+    Alerts without a match are then left out.
     """
     is_full = len(matches) >= SUBJECTS_MOST
     was_away = last_round_ms is None or now_ms - last_round_ms > _LONGEST_GAP_MS
@@ -138,8 +138,8 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round, or None if there is no match and no alert has fired.
 
-    An alert fires after `for_ms` over the limit, and clears after `for_ms` below the limit. If `was_away`, no round has
-    run for some time. The time then starts again, unless `match` shows when the value went over the limit.
+    An alert fires after `for_ms` over the limit, and clears after `for_ms` below the limit. `was_away` means that no
+    round has run for some time. The times in `alert` then do not count towards `for_ms`.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

@@ -29,13 +29,13 @@ class Backlog:
 
     subscription: str
     size_bytes: int
-    # Age of the oldest unacked message, or of its ledger if the whole ledger is within the quota. 0 means unknown.
+    # Age of the oldest unacked message. If the message's ledger is younger than the quota, this is the ledger's age.
     age_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breach:
-    """An exceeded quota, and the subscription that exceeds the quota most."""
+    """An exceeded quota, and the subscription with the largest excess."""
 
     kind: QuotaKind
     subscription: str
@@ -76,25 +76,25 @@ def breach_of(backlogs: Iterable[Backlog], *, quota_bytes: int, quota_ms: int) -
 
 
 def kept_of(limit: int) -> int:
-    """Return how much of a limit an eviction leaves in the backlog."""
+    """Return the backlog that an eviction leaves, in the unit of `limit`."""
     return limit * _KEPT_OF_TEN // 10
 
 
 def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, leave_bytes: int) -> Position:
     """Return the lowest mark-delete position that leaves at most `leave_bytes` of backlog.
 
-    Raises IndexMissing if the counts are not in memory.
+    Raises IndexMissing if a required part of `index` is not in memory.
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # If acked entries lie before the target, the target is too low, and the loop runs again. No target is too high.
+        # If acked entries lie before the target, the target is too low, and the loop runs again.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete
 
 
 def _after_bytes(ledgers: LedgerMap, index: MessageIndex, after: Position, size_bytes: int) -> Position:
-    """Return the entry with the last of the first `size_bytes` bytes after `after`."""
+    """Return the first entry at which the bytes since `after` reach `size_bytes`."""
     wanted = _bytes_through(index, after) + size_bytes
     for ledger in ledgers:
         if not ledger.entries or ledger.bytes_before + ledger.size_bytes < wanted:

@@ -13,11 +13,11 @@ JSON_FACE: Final = "websocket"  # Face of the WebSocket API
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientIdentity:
-    """A client, as the console shows it."""
+    """The console's description of a client."""
 
     address: str  # "ip:port", or a word such as "outbox" if the broker itself is the client
     client_version: str
     face: str  # "binary", "binary-websocket", "rest", JSON_FACE or INTERNAL_FACE
     certificate_name: str = ""
-    # Version from CONNECT. Clients without the binary protocol have 21.
+    # Version from the CONNECT command. Clients that do not use the binary protocol have 21.
     protocol_version: int = 21

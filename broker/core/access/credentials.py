@@ -1,4 +1,4 @@
-"""The data that a client sends to prove who it is."""
+"""The data with which a client proves its identity."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ClientCertificate:
 class Credentials:
     """The unchecked credentials of one connection or one request."""
 
-    method: str | None = None  # None means the method that fits the credentials
-    data: bytes = b""  # A token or user:password
+    method: str | None = None  # If None, the other fields decide the method
+    data: bytes = b""  # A token, or user:password
     certificate: ClientCertificate | None = None
-    host: str = ""  # Address without port
+    host: str = ""  # The client's address, without a port
     original_role: str = ""  # Role of the client behind a proxy
     original_method: str | None = None
     original_data: bytes = b""

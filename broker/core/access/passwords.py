@@ -1,6 +1,6 @@
-"""Password files as `htpasswd` writes them, with bcrypt or apr1 hashes.
+"""Read password files in the format of `htpasswd`, with bcrypt or apr1 hashes, and check passwords.
 
-Check passwords in a thread. A bcrypt hash of cost 10 takes 50 ms, and each further cost step doubles the time.
+Check passwords in a thread, because a bcrypt hash of cost 10 takes 50 ms.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Final
 
 __all__ = ["PasswordFileInvalid", "StoredPassword", "fits", "read_passwords"]
 
-MAX_BCRYPT_COST: Final = 14  # One check takes about a second
+MAX_BCRYPT_COST: Final = 14  # At this cost, one check takes about a second
 MAX_PASSWORD_BYTES: Final = 1024  # apr1 hashes the whole password 1,000 times
-MAX_BCRYPT_BYTES: Final = 72  # The most bytes that bcrypt hashes
-# The salt's 22nd character has four unused bits. If they are not 0, bcrypt raises ValueError.
+MAX_BCRYPT_BYTES: Final = 72  # Limit of bcrypt itself
+# The salt's 22nd character has four unused bits. If these bits are not 0, bcrypt raises ValueError.
 _BCRYPT: Final = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
-_APR1: Final = re.compile(r"\$apr1\$[!-#%-9;-~]{1,8}\$[./A-Za-z0-9]{22}")  # compare_digest accepts only ASCII
+# The salt is ASCII because compare_digest accepts only ASCII strings.
+_APR1: Final = re.compile(r"\$apr1\$[!-#%-9;-~]{1,8}\$[./A-Za-z0-9]{22}")
 _APR1_ROUNDS: Final = 1000
 _ALPHABET: Final = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _GROUPS: Final = (
@@ -32,21 +33,21 @@ _GROUPS: Final = (
 
 
 class PasswordFileInvalid(ValueError):
-    """The text is not a password file. The error text contains no password."""
+    """The text is not a valid password file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPassword:
-    """One user of a password file."""
+    """The stored password of one user."""
 
     hash: str
     id: str  # Digest of the user's line
 
 
 def read_passwords(text: str) -> Mapping[str, StoredPassword]:
-    """Return the users of a password file, by name.
+    """Return the stored passwords in a password file, keyed by user name.
 
-    Raises PasswordFileInvalid if a line is wrong or there are no users.
+    Raises PasswordFileInvalid if a line is not valid, or if the file has no users.
     """
     users: dict[str, StoredPassword] = {}
     for number, line in enumerate(text.splitlines(), 1):

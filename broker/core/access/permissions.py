@@ -1,4 +1,4 @@
-"""Pulsar's permissions, which decide which role may perform which action.
+"""Pulsar's permissions. They decide what a role may do.
 
 A superuser may do everything. A tenant's admin may produce, consume and administer everywhere in the tenant. Other
 roles need a grant on the namespace or the topic. A subscription may be reserved for certain roles.
@@ -50,7 +50,7 @@ class Subject:
 
     tenant: str = ""
     namespace: str = ""  # tenant/namespace
-    topic: str = ""  # Full name of the topic, without a partition
+    topic: str = ""  # Full name of the topic, without a partition suffix
     subscription: str = ""
 
     @classmethod
@@ -93,7 +93,7 @@ class Grants:
     metrics_roles: frozenset[str] = frozenset()
     tenant_admins: Mapping[str, AbstractSet[str]] = field(default_factory=dict)  # Keyed by tenant
     namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # Keyed by tenant/namespace
-    topics: Mapping[str, _Permissions] = field(default_factory=dict)  # Keyed by full name
+    topics: Mapping[str, _Permissions] = field(default_factory=dict)  # Keyed by full topic name
     subscriptions: Mapping[tuple[str, str], AbstractSet[str]] = field(default_factory=dict)
     """The roles for which a subscription is reserved, keyed by (tenant/namespace, subscription)."""
 
@@ -110,7 +110,7 @@ _NONE: Final[AbstractSet[Permission]] = frozenset()
 def allows(grants: Grants, principal: Principal, action: Action, subject: Subject) -> bool:
     """Return whether the principal may perform the action on the subject.
 
-    A proxy in front of the client needs the permission too.
+    If the principal connects through a proxy, the proxy needs the permission too.
     """
     proxy = principal.proxy_role
     return _allows(grants, principal.role, action, subject) and (

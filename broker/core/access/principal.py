@@ -19,7 +19,7 @@ class Principal:
 
     role: str
     method: str  # "token", "basic", "tls" or "none"
-    expires_ms: int | None  # Milliseconds since 1970, or None for never
+    expires_ms: int | None  # Milliseconds since 1970. If None, the credentials never expire.
     token_id: str | None  # The token's `jti` claim
     password_id: str = ""  # Digest of the client's line in the password file
     proxy_role: str = ""
@@ -43,10 +43,9 @@ def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: C
     """Return the client for which `principal` connects, or `principal` itself if it is not a proxy.
 
     `original` is the client's role, or the client's Principal if the broker has checked the client's own credentials.
-    The credentials of that Principal must stay valid too.
 
-    Raises NotAuthorized if a proxy names no role or a proxy's role. Also raises NotAuthorized if a client that is
-    not a proxy names another role.
+    Raises NotAuthorized if a proxy does not name the role of a client, or if a client that is not a proxy names a
+    role other than its own.
     """
     role = original if isinstance(original, str) else original.role
     if principal.role not in proxy_roles:

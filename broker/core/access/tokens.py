@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 TOKEN_METHOD: Final = "token"  # noqa: S105 - a word of the protocol
-MIN_SECRET_BYTES: Final = 32  # Length of an HS256 hash
+MIN_SECRET_BYTES: Final = 32  # Length of an HS256 signature
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _EC: Final = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",)}
 
@@ -39,10 +39,10 @@ class TokenKeyInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenKey:
-    """A key that verifies tokens. A secret or private key also issues tokens."""
+    """A key that verifies tokens. A secret key or a private key can also issue tokens."""
 
     key: OctKey | RSAKey | ECKey
-    algorithms: tuple[str, ...]  # The first algorithm signs
+    algorithms: tuple[str, ...]  # New tokens use the first algorithm
 
     @property
     def is_secret(self) -> bool:
@@ -72,9 +72,9 @@ def secret_key(raw: bytes) -> TokenKey:
 
 
 def asymmetric_key(raw: bytes) -> TokenKey:
-    """Read an RSA or EC key, public or private, from PEM, DER or base64 of DER.
+    """Read a public or private RSA or EC key from PEM, DER or base64-encoded DER.
 
-    Raises TokenKeyInvalid for anything else.
+    Raises TokenKeyInvalid if the bytes are not such a key.
     """
     data = raw.strip() if raw.lstrip().startswith(b"-----BEGIN") else _from_base64(raw) or raw
     try:
@@ -90,7 +90,7 @@ def asymmetric_key(raw: bytes) -> TokenKey:
 
 
 def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
-    """Return the RSA and EC signature keys of a JSON Web Key Set, by key id.
+    """Return the RSA and EC signature keys of a JSON Web Key Set, keyed by key id.
 
     Other keys are skipped. Raises TokenKeyInvalid if no key remains.
     """
@@ -119,8 +119,8 @@ def verify(
 ) -> Principal:
     """Return the client that a token identifies.
 
-    Raises AuthenticationFailed if none of the keys signed the token, or if the token is not valid. An empty `audience`
-    is not checked.
+    Raises AuthenticationFailed if none of the keys signed the token, or if the token is not valid. If `audience` is
+    empty, the token may have any audience.
     """
     claims = _signed_claims(token, keys)
     return principal_of_claims(
@@ -139,9 +139,9 @@ def principal_of_claims(
     options: Mapping[str, Any],
     leeway_s: int = 0,
 ) -> Principal:
-    """Return the client that a token identifies. The caller must have checked the signature.
+    """Return the client that a token's claims identify. The caller must have verified the token's signature.
 
-    `options` are joserfc's options for each claim. Raises AuthenticationFailed if the token is not valid.
+    `options` maps claims to joserfc's validation options. Raises AuthenticationFailed if the claims are not valid.
     """
     checked = {name: claims[name] for name in ("exp", "nbf", "aud", "iss") if name in claims}
     try:

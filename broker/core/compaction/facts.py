@@ -8,7 +8,7 @@ from broker.core.position import Position
 
 __all__ = ["CompactionEntry", "CompactionMessage", "Key"]
 
-Key: TypeAlias = str | bytes  # Binary keys are bytes, and never equal a string key
+Key: TypeAlias = str | bytes  # A binary key is bytes, and never equals a string key
 
 
 class CompactionMessage(NamedTuple):
@@ -22,7 +22,7 @@ class CompactionEntry(NamedTuple):
     """One entry. An unreadable entry has no messages, and compaction keeps it."""
 
     position: Position
-    # Messages in batch order. None stands for a removed message or a marker.
+    # Messages in batch order. A removed message or a marker is None.
     messages: tuple[CompactionMessage | None, ...]
-    chunk_uuid: str | None = None  # Set for a chunk of a large message
+    chunk_uuid: str | None = None  # Only chunks of large messages have one
     is_last_chunk: bool = False

@@ -1,10 +1,7 @@
 """Compaction keeps the latest message of each key. An empty message deletes its key.
 
-The caller reads the log twice, first with `see` and then with `kept`. The log may begin with the result of an
-earlier compaction.
-
-The chunks of a large message stay or go together. If the last chunk is missing, the other chunks stay, because the last
-chunk may come later in the log.
+The chunks of a large message are kept or removed together. If the last chunk is missing, the other chunks are kept,
+because the last chunk may come later in the log.
 """
 
 from __future__ import annotations
@@ -22,11 +19,11 @@ _ENTRY_SHIFT: Final = 24  # A batch has fewer than 2**24 messages
 
 
 class LatestByKey:
-    """The latest message of each key. `retain_keyless` keeps messages without a key."""
+    """The latest message of each key. If `retain_keyless` is true, messages without a key are kept."""
 
     def __init__(self, *, retain_keyless: bool) -> None:
         self._retain_keyless = retain_keyless
-        # A value is a large message's uuid, or a message's place as an int. An int takes half the memory of a tuple.
+        # A large message is stored as its uuid. Any other message is stored as a position, packed into an int.
         self._latest: dict[Key, int | str] = {}
         self._unfinished: set[str] = set()  # Uuids of large messages whose last chunk is missing
 
@@ -34,7 +31,7 @@ class LatestByKey:
         return len(self._latest)
 
     def see(self, entry: CompactionEntry) -> None:
-        """Record an entry's messages. Call this in the order of the log, before `kept`."""
+        """Record an entry's messages. Call this in log order, before `kept`."""
         if entry.chunk_uuid is not None:
             self._see_chunk(entry, entry.chunk_uuid)
             return

@@ -7,7 +7,6 @@ from typing import Final
 __all__ = ["retry_pause_ms"]
 
 _FIRST_MS: Final = 2 * 60_000
-# If every run fails, the cause rarely goes away without an operator.
 _MOST_MS: Final = 6 * 3_600_000
 
 
