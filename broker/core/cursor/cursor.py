@@ -470,7 +470,7 @@ class Cursor:
             if position > self._highest_acked:
                 self._highest_acked = position
             return
-        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in the same chunk
+        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in its chunk
             self._mark_delete = position
             return
         if self._acked.sets:

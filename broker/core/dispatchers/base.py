@@ -37,7 +37,7 @@ class Deliverable(Protocol):
 
     @property
     def slot(self) -> int:
-        """The hash slot of the key, or 0 if the entry has no key."""
+        """The hash slot of the entry. If 0, dispatchers compute the slot from the position."""
 
 
 class ReadEntry(NamedTuple):
