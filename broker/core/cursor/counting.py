@@ -1,6 +1,6 @@
-"""Count what a cursor has acked, and find positions by count. No function changes its arguments.
+"""Count what a cursor has acked, and find where a skip would end.
 
-Functions that count raise IndexMissing if a count is not in memory.
+A function raises IndexMissing if it needs a message count that is not in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vela.wire.ack_set import full
 
 
 def settle(ledgers: LedgerMap, acked: AckChunks, mark_delete: Position) -> Position:
-    """Return `mark_delete` moved forward past all acked entries directly after it."""
+    """Return the last entry of the acked run after `mark_delete`, or `mark_delete` if the next entry is unacked."""
     if not acked.bits:
         return mark_delete
     while True:
@@ -55,7 +55,7 @@ class AckedSet(NamedTuple):
 def count_acked(
     ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, after: Position, through: Position
 ) -> Totals:
-    """Count the acked messages, entries and bytes in (after, through]."""
+    """Count everything acked between two positions. `through` is included, `after` is not."""
     tally = _Tally(ledgers, index)
     for key in sorted(acked.bits):
         tally.add_bits(key, acked.within(key, after, through))
@@ -65,9 +65,9 @@ def count_acked(
 
 
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Count what `one` has acked and `other` has not.
+    """Count everything that is acked in `one` but not in `other`.
 
-    The totals of `one` are not used.
+    Does not use `one.totals`.
     """
     floor = max(one.mark_delete, other.mark_delete)
     tally = _Tally(ledgers, index)
@@ -95,9 +95,9 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
 
 
 def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Count what `one` has acked and `other` has not.
+    """Count everything that is acked in `one` but not in `other`.
 
-    `other` must have no acks beyond mark-delete. The totals of `one` must be correct.
+    `other.chunks` must be empty. The totals of `one` and `other` must be correct.
     """
     if other.mark_delete <= one.mark_delete:
         return Totals(*(mine - theirs for mine, theirs in zip(one.totals, other.totals, strict=True)))
@@ -131,7 +131,7 @@ class _Tally:
         self._entries += bits.bit_count()
 
     def add_members(self, position: Position, members: int) -> None:
-        """Add messages of one batch. Bits beyond the size of the batch do not count."""
+        """Add one message for each 1 bit in `members`. Ignore bits beyond the end of the batch."""
         size = self._index.messages_in(position)
         if size is None:
             if self._ledgers.contains(position):
@@ -171,10 +171,7 @@ def acked_after(
     target: Position,
     totals: Totals,
 ) -> Totals:
-    """Count everything that is acked beyond `target`. `target` lies after `mark_delete`.
-
-    Counts the side of `target` with fewer chunks, if possible.
-    """
+    """Count everything acked beyond `target`. `target` must lie beyond `mark_delete`."""
     if not acked:
         return Totals(0, 0, 0)
     keys = acked.keys()
@@ -200,9 +197,10 @@ def unacked_target(
     messages: int | None = None,
     entries: int | None = None,
 ) -> SkipTarget:
-    """Find the place after `messages` unacked messages, or after `entries` entries that are not wholly acked.
+    """Find where a skip that starts after `mark_delete` would end.
 
-    Pass either `messages` or `entries`. The search stops at the end of the log.
+    Pass the length of the skip as `messages` or as `entries`. Acked messages and wholly acked entries do not count. A
+    skip stops at the end of the log.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -250,10 +248,10 @@ def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Itera
 
 
 def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
-    """Count the entries that are not wholly acked, and the unacked messages."""
+    """Return how many entries are not wholly acked, and how many messages are unacked."""
     ledger_id, low, high = span
     bits = acked.within(chunk_key(ledger_id, low), Position(ledger_id, low - 1), Position(ledger_id, high))
-    # Do not load counts for a wholly acked span. Millions of acked messages may follow one unacked message.
+    # A wholly acked span needs no message counts.
     if bits.bit_count() == high - low + 1:
         return 0, 0
     size, unacked = _count_piece(index, ledger_id, low, high, None)
@@ -264,7 +262,8 @@ def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span:
 def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int, int | None]]:
     """Yield the pieces that are not wholly acked, in ascending order.
 
-    A run without acks is (low, high, None). A partly acked entry is (entry, entry, ack set).
+    A run of entries without acks gives (first, last, None). A partly acked entry gives its id twice, and its unacked
+    messages as bits.
     """
     after, through = Position(ledger_id, first - 1), Position(ledger_id, last)
     breaks: list[tuple[int, int, int | None]] = []
@@ -284,7 +283,7 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
 def _count_piece(
     index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None
 ) -> tuple[int, int]:
-    """Count the entries and messages of a piece. `left` has the unacked messages of a partly acked entry as bits."""
+    """Count the entries and messages of a piece. For a partly acked entry, count only the messages in `left`."""
     if left is not None:
         return 1, left.bit_count()
     borders = Position(ledger_id, low - 1), Position(ledger_id, high)
@@ -298,7 +297,7 @@ def _count_piece(
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """Return the place after `wanted` unacked messages inside a piece."""
+    """Return where the skip ends, `wanted` unacked messages into the piece."""
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

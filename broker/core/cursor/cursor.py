@@ -1,6 +1,7 @@
-"""The cursor of one subscription: mark-delete, the acks beyond mark-delete, and exact totals.
+"""The cursor of one subscription: mark-delete, the acks beyond mark-delete, and the totals of everything acked.
 
-Acks beyond mark-delete are kept in chunks of 32,768 entries. The members of an entry are the messages of its batch.
+Acks beyond mark-delete are grouped in chunks. Each chunk covers 32,768 entries. The members of an entry are the
+messages of its batch.
 This file has over 400 lines, because it holds one state and every method that changes the state.
 """
 
@@ -30,7 +31,7 @@ _ONE = AckResult(1, True)
 
 
 class Cursor:
-    """A cursor with one writer. Every ack is safe to repeat.
+    """The cursor of one subscription. Every ack is safe to repeat.
 
     Methods raise IndexMissing if they need message counts that are not in memory. The cursor then stays unchanged.
     """
@@ -41,7 +42,7 @@ class Cursor:
         self._overlay: OverlayRecorder | None = None
         self._acked: AckChunks
         self._mark_delete: Position
-        self._highest_acked: Position  # Meaningless while at or below mark-delete
+        self._highest_acked: Position  # Valid only if beyond mark-delete
         self._messages: int
         self._entries: int
         self._bytes: int
@@ -62,17 +63,17 @@ class Cursor:
 
     @property
     def mark_delete(self) -> Position:
-        """The position up to which everything is acked. Its ledger may have been trimmed."""
+        """The position up to which everything is acked. The ledger of this position may have been trimmed."""
         return self._mark_delete
 
     @property
     def version(self) -> int:
-        """A number that rises with every change of the cursor except client acks."""
+        """A number that rises when something other than a client ack changes the cursor."""
         return self._version
 
     @property
     def last_acked(self) -> Position:
-        """The last wholly acked entry, or mark-delete if no entry beyond it is acked."""
+        """The highest wholly acked position."""
         return max(self._mark_delete, self._highest_acked)
 
     @property
@@ -105,7 +106,7 @@ class Cursor:
         return position <= self._mark_delete or self._acked.has(*position)
 
     def remaining_of(self, position: Position) -> int | None:
-        """Return the unacked members of an entry as bits. None means that nothing is acked."""
+        """Return the unacked members of an entry as bits, or None if no member is acked."""
         if self.is_acked(position):
             return 0
         return self._acked.remaining(*position)
@@ -115,14 +116,14 @@ class Cursor:
         return self._ledgers.next_after(self._mark_delete)
 
     def acked_block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the acked entries of one block of 1,024 entries as bits.
+        """Return one bit for each entry of a block of 1,024 entries. A 1 means wholly acked.
 
-        Bits at or below mark-delete have no meaning.
+        The bits of entries at or below mark-delete have no meaning.
         """
         return self._acked.block(ledger_id, entry_id)
 
     def next_unacked(self, position: Position) -> Position:
-        """Return the first stored entry at or after `position` that is not wholly acked, or the end of the log."""
+        """Starting at `position`, return the first entry that is not wholly acked, or the end of the log."""
         if position <= self._mark_delete:
             return self.read_from()
         at = self._ledgers.next_valid(position)
@@ -132,18 +133,18 @@ class Cursor:
         return at
 
     def acked_in(self, ledger_id: int, first: int, last: int) -> int:
-        """Count the wholly acked entries. `first` must lie beyond mark-delete."""
+        """Count the wholly acked entries from `first` to `last`. `first` must lie beyond mark-delete."""
         return self._acked.count_in(ledger_id, first, last)
 
     def holes(self, limit: int = 1000) -> Iterator[Range]:
-        """Yield runs of acked entries beyond mark-delete as (ledger_id, first, last), ascending."""
+        """Yield the first `limit` runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last)."""
         for count, run in enumerate(self._acked.runs(self._mark_delete, LATEST)):
             if count >= limit:
                 return
             yield run
 
     def partly_acked(self, limit: int = 1000) -> Iterator[tuple[int, int, int]]:
-        """Yield partly acked batches as (ledger_id, entry_id, unacked members), ascending."""
+        """Yield the first `limit` partly acked entries, as (ledger_id, entry_id, unacked members)."""
         for count, partial in enumerate(self._acked.partials(self._mark_delete, LATEST)):
             if count >= limit:
                 return
@@ -197,8 +198,8 @@ class Cursor:
     def ack_through(self, position: Position, remaining: int | None = None) -> AckResult:
         """Ack everything up to `position`.
 
-        `remaining` has the members of the entry at `position` that stay unacked. Raises InvalidAck if the entry was
-        never stored.
+        In the entry at `position`, the members in `remaining` stay unacked. Raises InvalidAck if the entry was never
+        stored.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -224,7 +225,7 @@ class Cursor:
     def move_mark_delete(self, position: Position, remaining: int | None = None) -> AckResult:
         """Move mark-delete forward to `position`, but not beyond the last entry of the log.
 
-        With `remaining`, also ack the entry after `position`, except for the members in `remaining`.
+        If `remaining` is given, also ack the next entry, except for the members in `remaining`.
         """
         target = self._ledgers.floor(position)
         inside = self._ledgers.next_after(target)
@@ -243,8 +244,8 @@ class Cursor:
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
         """Make `position` the next entry to read, and forget all acks at or after `position`.
 
-        `remaining` has the entry's members that stay unacked. If `position` is not stored, the cursor moves to the next
-        stored entry or the end of the log, and ignores `remaining`.
+        If `remaining` is given, ack the members of this entry that are not in `remaining`. If no entry is stored at
+        `position`, the cursor moves to the next stored entry or to the end of the log, and ignores `remaining`.
         """
         target = self._ledgers.next_valid(position)
         mark_delete = self._ledgers.previous_of(target)
@@ -267,24 +268,24 @@ class Cursor:
             self.ack(target, left)
 
     def skip_one(self, position: Position, remaining: int | None = None) -> AckResult:
-        """Ack one entry for an operator. Arguments and errors are those of `ack`."""
+        """Ack one entry on behalf of an operator."""
         result = self.ack(position, remaining)
         self._version += 1
         self._dirty = True
         return result
 
     def position_after_messages(self, messages: int) -> SkipTarget:
-        """Return the place after the next `messages` unacked messages, or the log's end."""
+        """Return where a skip would end. `messages` is the number of unacked messages to skip."""
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, messages=messages)
 
     def position_after_entries(self, entries: int) -> SkipTarget:
-        """Return the place after `entries` entries that are not wholly acked, or the log's end."""
+        """Return where a skip would end. `entries` counts only entries that are not wholly acked."""
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, entries=entries)
 
     def shifted_position(self, messages: int) -> tuple[Position, int | None]:
-        """Return the arguments for `reset_to` that move the cursor by `messages` messages.
+        """Return the arguments that `reset_to` needs to move the cursor by a number of messages.
 
-        A negative number moves back.
+        A negative number moves the cursor back.
         """
         through = self._index.messages_through(self._mark_delete)
         if through is None:
@@ -304,7 +305,7 @@ class Cursor:
         return self._ledgers.end(), None
 
     def shift_room(self) -> tuple[int, int]:
-        """Return how far `shifted_position` can go back and forward, in messages."""
+        """Return how many messages `shifted_position` can go back, and how many it can go forward."""
         through = self._index.messages_through(self._mark_delete)
         if through is None:
             raise IndexMissing(self._index.unknown(self._mark_delete))
@@ -312,11 +313,11 @@ class Cursor:
         return max(0, through - first), self._ledgers.total_messages - through
 
     def recount(self) -> Totals:
-        """Count the totals again."""
+        """Count the totals from scratch and return them."""
         return count_state(self._ledgers, self._index, self._acked, self._mark_delete)
 
     def acked_only_here(self, other: Cursor) -> Totals:
-        """Count what this cursor has acked but `other` has not."""
+        """Count everything that is acked in this cursor but not in `other`."""
         mine = AckedSet(self._mark_delete, self._acked, self.totals)
         theirs = AckedSet(other._mark_delete, other._acked, other.totals)
         count = acked_only_in if other._acked else acked_only_in_simple
@@ -333,7 +334,7 @@ class Cursor:
         )
 
     def restore(self, state: CursorState) -> None:
-        """Replace the state. The next flush writes every chunk again."""
+        """Replace the state. The next flush writes every chunk."""
         old = self._acked
         self._load(state)
         self._replace_dirty(old)
@@ -345,13 +346,16 @@ class Cursor:
         return (inside, left) if left is not None else None
 
     def overlay_since(self, before: CursorState) -> AckOverlay:
-        """Return the data that an undo needs besides `before`. Call this right after the operator's act."""
+        """Return an `AckOverlay` for the undo of an operator's act, such as a skip. Call this right after the act.
+
+        `before` is the state before the act.
+        """
         return AckOverlay(
             mark_delete=self._mark_delete, passed=passed_by_act(before, self._mark_delete, self._acked)
         )
 
     def start_undo_overlay(self, overlay: AckOverlay) -> None:
-        """Start to record client acks of entries that an operator's act passed."""
+        """Start to record client acks for a possible undo."""
         self._overlay = OverlayRecorder(overlay)
 
     def undo_overlay(self) -> AckOverlay | None:
@@ -364,9 +368,9 @@ class Cursor:
     def undo(
         self, snapshot: CursorState, act_mark_delete: Position, overlay: AckOverlay | None = None
     ) -> None:
-        """Restore `snapshot`, the state before an operator's act, and keep everything acked after the act.
+        """Undo an operator's act, and keep the acks that came after the act.
 
-        `act_mark_delete` is the mark-delete right after the act.
+        `snapshot` is the state before the act. `act_mark_delete` is the mark-delete right after the act.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()
         merged = merge_undo(
@@ -380,7 +384,10 @@ class Cursor:
         self._replace_dirty(old)
 
     def take_dirty(self) -> CursorFlush | None:
-        """Return the changes since the last call, or None. If storing the changes fails, call `put_back`."""
+        """Return the changes since the last call, or None if nothing changed.
+
+        If storing the changes fails, call `put_back`.
+        """
         acked = self._acked
         overlay = self._overlay.take_dirty() if self._overlay is not None else None
         if not (self._dirty or acked.dirty_bits or acked.dirty_sets or acked.dropped or overlay):
@@ -419,13 +426,13 @@ class Cursor:
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
         self._version = state.version
-        # Count the entries from ledgers and bitmaps. `state.acked_entries` is not needed.
+        # Count the acked entries. `state.acked_entries` is not used.
         self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
             state.mark_delete
         )
 
     def _replace_dirty(self, old: AckChunks) -> None:
-        """Make the next flush write all chunks, and drop the chunks that only `old` has."""
+        """Make the next flush write every current chunk and delete every chunk that only `old` has."""
         now = set(self._acked.keys())
         before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
         gone, kept = before - now, before & now
@@ -444,7 +451,7 @@ class Cursor:
         return messages
 
     def _ack_unstored(self, position: Position) -> AckResult:
-        """Ignore an ack of a trimmed entry. Raise InvalidAck if the entry was never stored."""
+        """Ignore the ack if the entry was trimmed. Raise InvalidAck if the entry was never stored."""
         ledger = self._ledgers.get(position.ledger_id)
         is_emptied = ledger is not None and ledger.sealed and not ledger.entries
         if is_emptied or position < self._ledgers.first_position():
@@ -457,13 +464,13 @@ class Cursor:
         ledger_id, entry_id = position
         old = self._mark_delete
         touches = old.entry_id + 1 == entry_id and old.ledger_id == ledger_id
-        # In another ledger, only the first entry can follow mark-delete directly.
+        # The entry after mark-delete may be the first entry of a later ledger.
         if not touches and (entry_id or self._ledgers.next_after(old) != position):
             self._acked.add(ledger_id, entry_id)
             if position > self._highest_acked:
                 self._highest_acked = position
             return
-        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in the same chunk
+        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in its chunk
             self._mark_delete = position
             return
         if self._acked.sets:

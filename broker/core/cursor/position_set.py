@@ -1,4 +1,4 @@
-"""Sets of positions as bits. A million neighbouring entries take 250 KB, but 70 MB in a Python set."""
+"""Sets of positions, stored as bits. A million neighbouring entries take 250 KB here, and 70 MB in a Python set."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ def block_key(ledger_id: int, entry_id: int) -> int:
 
 
 def first_clear(bits: int, start: int) -> int:
-    """Return the index of the first 0 bit at or after `start`. A full block gives BLOCK_ENTRIES or more."""
+    """Return the index of the first 0 bit at or after `start`.
+
+    If the rest of the block is full, return BLOCK_ENTRIES or more.
+    """
     rest = bits >> start
     return start + (~rest & (rest + 1)).bit_length() - 1
 
 
 class PositionSet:
-    """A set of positions. Each int has the bits of one block of 1,024 entries."""
+    """A set of positions. One int stores a block of 1,024 entries, with one bit for each entry."""
 
     __slots__ = ("_blocks", "_count")
 
@@ -47,7 +50,7 @@ class PositionSet:
             yield from positions_of(key, self._blocks[key])
 
     def add(self, position: Position) -> bool:
-        """Add a position. Return whether it was new."""
+        """Add a position. Return whether the position was new."""
         ledger_id, entry_id = position
         key = ledger_id << _LEDGER_SHIFT | entry_id >> BLOCK_SHIFT
         old = self._blocks.get(key)
@@ -73,7 +76,7 @@ class PositionSet:
             self._count += new.bit_count() - (old or 0).bit_count()
 
     def discard(self, position: Position) -> bool:
-        """Remove a position. Return whether it was in the set."""
+        """Remove a position. Return whether the position was in the set."""
         ledger_id, entry_id = position
         key = ledger_id << _LEDGER_SHIFT | entry_id >> BLOCK_SHIFT
         old = self._blocks.get(key, 0)

@@ -1,6 +1,6 @@
 """Values that a cursor returns, stores and restores.
 
-The members of an entry are the messages of its batch. An int has one bit for each member.
+The members of an entry are the messages of its batch. A set of members is an int with one bit for each member.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class SkipTarget(NamedTuple):
     # Unacked members of the entry after `mark_delete`, if the skip ends inside that entry
     remaining: int | None
     messages: int  # Unacked messages that the skip passes
-    entries: int  # Entries that the skip passes and that are not wholly acked
+    entries: int  # Entries that the skip passes, not counting wholly acked entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckChunk:
-    """Acks beyond mark-delete in one run of 32,768 entries."""
+    """Acks in one run of 32,768 entries."""
 
     ledger_id: int
     chunk: int  # Entry id divided by 32,768
-    # Entry i of the chunk is bit i & 7 of byte i >> 3. A 1 means wholly acked. Trailing zero bytes are cut off.
+    # One bit for each entry, lowest bit first. A 1 means wholly acked. Trailing zero bytes are cut off.
     bits: bytes
     ack_sets: Mapping[int, int] = field(default_factory=dict)  # Unacked members by entry id
 
@@ -62,7 +62,7 @@ class CursorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckOverlay:
-    """Client acks of messages that an operator's act, such as a skip, has passed. An undo keeps these acks."""
+    """Client acks of messages that an operator's act, such as a skip, had already acked. An undo keeps these acks."""
 
     mark_delete: Position = LATEST  # Mark-delete right after the act
     through: Position = EARLIEST  # Highest cumulative ack at or below `mark_delete`

@@ -12,10 +12,10 @@ from vela.wire.ack_set import full
 
 
 class OverlayRecorder:
-    """Records client acks of messages that an operator's act has passed.
+    """Records client acks of messages that an operator's act had already acked.
 
-    A cumulative ack beyond the act's mark-delete does not cover these messages. The client may never have received
-    them.
+    A cumulative ack beyond the act's mark-delete is not recorded, because the client may never have received these
+    messages.
     """
 
     def __init__(self, overlay: AckOverlay) -> None:
@@ -27,16 +27,14 @@ class OverlayRecorder:
         self.is_dirty = False
 
     def has_passed(self, position: Position) -> bool:
-        """Return whether the act acked the whole entry, beyond the act's mark-delete.
-
-        Batches that the act acked in part do not count, because a consumer may have received only the other messages.
-        """
+        """Return whether the entry lies beyond the act's mark-delete and the act acked the whole entry."""
         return bool(self._passed.bits) and self._passed.has(*position)
 
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """Record an ack of an entry, except for the members in `remaining`.
 
-        `messages` is the number of messages in the entry. Pass 0 if the entry is no longer stored, to record nothing.
+        `messages` is the number of messages in the entry, or 0 if the entry is no longer stored. With 0, nothing is
+        recorded.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -79,9 +77,9 @@ class OverlayRecorder:
 
 
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
-    """Return the acks beyond mark-delete that an act added to `before`.
+    """Return the acks beyond mark-delete that an operator's act added.
 
-    `mark_delete` and `acked` are the state right after the act.
+    `before` is the state before the act. `mark_delete` and `acked` are the state right after the act.
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
@@ -102,10 +100,9 @@ def merge_undo(
     mark_delete: Position,
     acked: AckChunks,
 ) -> AckedSet:
-    """Return the acks of a cursor after an undo. Raises IndexMissing if counts are not in memory.
+    """Return the acks that a cursor has after an undo. Raises IndexMissing if message counts are not in memory.
 
-    The result merges `snapshot`, `overlay` and the acks made after the act. `mark_delete` and `acked` are the state
-    before the undo.
+    `snapshot` is the state before the act. `mark_delete` and `acked` are the state right before the undo.
     """
     before = AckChunks(snapshot.chunks)
     merged = AckChunks(snapshot.chunks)
@@ -130,7 +127,7 @@ def merge_undo(
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
     merged.dropped.clear()
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
-        # Messages unacked in the snapshot may have been trimmed. Trimmed messages count as acked, so count all again.
+        # Count everything, because some unacked messages of the snapshot may have been trimmed.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
     then = AckedSet(
         snapshot.mark_delete,
@@ -153,7 +150,7 @@ def _merge(into: AckChunks, other: AckChunks) -> None:
 
 
 def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) -> None:
-    """Merge one batch. A member stays unacked only if it is unacked in `into` and in `left`."""
+    """Ack one batch, except for the members in `left`."""
     if into.has(ledger_id, entry_id):
         return
     known = into.remaining(ledger_id, entry_id)
@@ -168,7 +165,7 @@ def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) ->
 def _merge_inside(
     index: MessageIndex, into: AckChunks, position: Position, left_by_act: int, now: AckChunks
 ) -> None:
-    """Merge a batch that an act acked in part. Add only members acked after the act."""
+    """For a batch that the act acked in part, add only the acks that came after the act."""
     left_now = 0
     if not now.has(*position):
         known = now.remaining(*position)

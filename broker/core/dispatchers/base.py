@@ -1,8 +1,8 @@
 """The interface of all dispatchers, and the parts that they share.
 
 The dispatch loop asks `next_read` for a plan, finds the entries of the plan, and passes the entries to `assign`.
-`assign` ignores a plan that is no longer current. The replay set has the entries before the read position that still
-have to be sent.
+`assign` ignores a plan that is no longer current. The replay set has entries that lie before the read position but
+still have to be sent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Deliverable(Protocol):
     def position(self) -> Position: ...
     @property
     def messages_remaining(self) -> int:
-        """The number of unacked messages. Sending the entry costs as many permits."""
+        """The number of unacked messages. Each of these messages costs one permit."""
 
     @property
     def chunk_uuid(self) -> str | None:
@@ -37,7 +37,7 @@ class Deliverable(Protocol):
 
     @property
     def slot(self) -> int:
-        """The hash slot of the key, or 0 if the slot comes from the position."""
+        """The hash slot of the entry. If 0, dispatchers compute the slot from the position."""
 
 
 class ReadEntry(NamedTuple):
@@ -64,7 +64,7 @@ class ReadPlan:
 
     kind: ReadKind
     max_entries: int
-    positions: tuple[Position, ...] = ()  # Ascending. Only a REPLAY plan has positions
+    positions: tuple[Position, ...] = ()  # Ascending. Always empty in a NORMAL plan
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -73,14 +73,14 @@ class DispatchConsumer:
 
     key: int  # Positive and unique
     name: str
-    priority: int = 0  # Shared and Failover serve the lowest priority first
+    priority: int = 0  # Shared and Failover serve the lowest number first
     max_unacked: int = 0  # 0 means no limit
-    key_shared: KeySharedPolicy = AUTO_SPLIT  # Exclusive uses the sticky ranges too
+    key_shared: KeySharedPolicy = AUTO_SPLIT
     writable: bool = True
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)
     unacked_messages: int = 0
-    # Too many messages are unacked. The consumer gets nothing, and `flow` sets new permits aside.
+    # Whether too many messages are unacked. A blocked consumer gets no entries.
     blocked: bool = False
 
     @property
@@ -89,7 +89,7 @@ class DispatchConsumer:
         return self.permits.balance > 0 and self.writable and not self.blocked
 
     def flow(self, messages: int) -> None:
-        """Grant permits, or set them aside while blocked. Raises InvalidFlow if `messages` is below 1."""
+        """Grant permits, or set them aside for a blocked consumer. Raises InvalidFlow if `messages` is below 1."""
         if self.blocked:
             self.permits.set_aside(messages)
         else:
@@ -103,7 +103,7 @@ class DispatchConsumer:
             self.blocked = True
 
     def credit(self, messages: int) -> None:
-        """Count messages as acked. Unblock the consumer at half the limit."""
+        """Count messages as acked. Unblock the consumer when its unacked messages fall to half the limit."""
         self.unacked_messages -= messages
         if self.blocked and self.unacked_messages <= self.max_unacked // 2:
             self.unblock()
@@ -141,11 +141,11 @@ class Dispatcher(Protocol):
 
     @property
     def active(self) -> DispatchConsumer | None:
-        """The active consumer of Exclusive or Failover. It gets no entries until `due_ms` is None."""
+        """The active consumer of Exclusive or Failover. This consumer gets no entries before `due_ms`."""
 
     @property
     def due_ms(self) -> int | None:
-        """The time to call `run_due`, in Unix milliseconds, or None if no call is needed."""
+        """The time at which to call `run_due`, in Unix milliseconds, or None if no call is needed."""
 
     @property
     def unacked_messages(self) -> int:
@@ -161,26 +161,25 @@ class Dispatcher(Protocol):
 
     @property
     def replays_unassigned(self) -> bool:
-        """Whether `assign` puts unassigned entries into the replay set.
+        """Whether `assign` puts leftover entries into the replay set.
 
-        Otherwise the caller sets the read position to the first unassigned entry.
+        If False, the caller must set the read position to the first leftover entry.
         """
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
         """Add a consumer that asks for type `wanted`. Return whether it is the first consumer.
 
-        Raises the errors of `check_attach`, and ConsumerAssignFailed if the consumer cannot have its hash ranges.
-        An error changes nothing.
+        Raises ConsumerAssignFailed if the consumer cannot have its hash ranges. After an error, nothing has changed.
         """
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
-        """Remove a consumer and return its pending positions, ascending. Safe to repeat."""
+        """Remove a consumer and return its pending positions in ascending order. Safe to repeat."""
 
     def run_due(self, now_ms: int) -> bool:
         """Carry out a Failover switch that is due. Return whether a consumer became active. Safe to repeat."""
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
-        """Grant permits, or set them aside while blocked. Raises InvalidFlow if `messages` is below 1."""
+        """Grant permits, or set them aside for a blocked consumer. Raises InvalidFlow if `messages` is below 1."""
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
         """Change the limits on unacked messages. 0 means no limit."""
@@ -189,7 +188,7 @@ class Dispatcher(Protocol):
         """Return whether entries may be sent to at least one consumer."""
 
     def next_read(self) -> ReadPlan | None:
-        """Return a plan that replaces any earlier plan, or None if nothing can be sent."""
+        """Return a new plan, or None if nothing can be sent. Any earlier plan is dropped."""
 
     def is_current(self, plan: ReadPlan) -> bool:
         """Return whether the plan can still be assigned."""
@@ -197,22 +196,22 @@ class Dispatcher(Protocol):
     def assign(
         self, entries: Sequence[E], plan: ReadPlan, now_ms: int = 0
     ) -> tuple[list[Assignment[E]], list[E]]:
-        """Assign the entries of `plan`, in order. Return the assignments and the entries left over.
+        """Assign the entries of `plan`, in order. Return the assignments and the leftover entries.
 
         Positions of a REPLAY plan that are missing from `entries` go back to the replay set, unless `acked`, `discard`
-        or `postpone` removed them meanwhile.
+        or `postpone` has removed them.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Take `positions` back from a consumer that asks for redelivery. None means everything.
+        """Take entries back from a consumer that asks for redelivery. If `positions` is None, take back everything.
 
-        Exclusive and Failover always take everything back, and only from the active consumer.
+        Exclusive and Failover always take back everything, but ignore a consumer that is not active.
         """
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
         """Return whether the entry is pending at `consumer`.
 
-        On Exclusive and Failover, every entry up to the last sent entry counts, even an acked entry.
+        On Exclusive and Failover, every entry up to the last sent entry counts as pending, even an acked entry.
         """
 
     def is_pending(self, position: Position) -> bool:
@@ -223,31 +222,31 @@ class Dispatcher(Protocol):
     ) -> int:
         """Record an ack that the cursor accepted. Return the time of delivery in Unix milliseconds, or 0 if unknown.
 
-        `completed` means that the whole entry is acked. The consumer at which the entry is pending gets the credit,
-        even if another consumer acked.
+        `completed` means that the whole entry is acked. The ack lowers the unacked count of the consumer at which the
+        entry is pending, even if another consumer acked.
         """
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
         """Record a cumulative ack that the cursor accepted.
 
-        Returns pairs of a delivery time in Unix milliseconds and a number of messages. Leaves out messages whose time
-        is unknown. Raises NotAllowed on Shared and Key_Shared.
+        Returns delivery times in Unix milliseconds, each with its number of messages. Leaves out messages whose
+        delivery time is unknown. Raises NotAllowed on Shared and Key_Shared.
         """
 
     def discard(self, position: Position) -> None:
-        """Forget an entry that was trimmed or skipped. No consumer gets a credit."""
+        """Forget an entry that was trimmed or skipped. The unacked counts stay the same."""
 
     def postpone(self, position: Position) -> None:
-        """Leave an entry out of the plan and the replay set until it may be sent, and keep its redelivery count.
+        """Remove an entry from the plan and the replay set, because the entry may not be sent yet.
 
-        The caller then passes the entry to `replay`.
+        Keeps the redelivery count. Once the entry may be sent, the caller passes it to `replay`.
         """
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Put entries into the replay set, except entries that are pending or being read."""
+        """Put entries into the replay set, except pending entries and entries of the current plan."""
 
     def upcoming_replays(self, limit: int) -> list[Position]:
-        """Return positions that later REPLAY plans may ask for, ascending."""
+        """Return positions that later REPLAY plans may contain, in ascending order."""
 
     def redelivery_count(self, position: Position) -> int: ...
 

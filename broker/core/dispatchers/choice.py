@@ -21,12 +21,12 @@ __all__ = ["DispatchOptions", "dispatcher_for"]
 class DispatchOptions:
     """Options for the dispatchers of one subscription."""
 
-    topic_name: str = ""  # Failover chooses by topic name if `partition` is None
-    partition: int | None = None  # Failover chooses the active consumer by this number
+    topic_name: str = ""  # Used by Failover if `partition` is None
+    partition: int | None = None  # Failover uses this number to choose the active consumer
     failover_delay_ms: int = 0
     max_unacked: int = 0  # Limit for all consumers together. 0 means no limit
     max_read_entries: int = 100
-    ring_points: int = DEFAULT_POINTS  # Points per Key_Shared consumer. 0 means no hash ring
+    ring_points: int = DEFAULT_POINTS  # Points per consumer on the Key_Shared hash ring. 0 means no ring
     key_shared: KeySharedPolicy = AUTO_SPLIT
     counts: RedeliveryCounts | None = None
 

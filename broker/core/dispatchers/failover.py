@@ -17,8 +17,8 @@ __all__ = ["FailoverDispatcher"]
 class FailoverDispatcher(SingleActiveDispatcher):
     """Chooses the active consumer whenever a consumer joins or leaves.
 
-    After a new choice, no consumer receives anything for `delay_ms`. Entries acked during the delay are not sent
-    again. Further changes do not prolong the delay.
+    After a new choice, no consumer receives anything for `delay_ms` milliseconds. Entries acked during the delay are
+    not sent again. Further changes do not prolong the delay.
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class FailoverDispatcher(SingleActiveDispatcher):
         self._partition = partition
         self._delay_ms = delay_ms
         self._consumers: list[DispatchConsumer] = []
-        self._chosen: DispatchConsumer | None = None  # Active after the delay
+        self._chosen: DispatchConsumer | None = None  # Becomes active after the delay
         self._due_ms: int | None = None
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """The consumers, by priority, then by name."""
+        """The consumers, sorted by priority, then by name."""
         return self._consumers
 
     @property

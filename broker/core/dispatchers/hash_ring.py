@@ -1,6 +1,6 @@
 """A consistent hash ring.
 
-Each owner has points on the ring. The stretch up to a point belongs to the owner of the point.
+Each consumer owns points on the ring. Every other place on the ring belongs to the owner of the next point.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from vela.wire.key_hash import murmur3_32
 
 __all__ = ["DEFAULT_POINTS", "HashRing", "ring_choice"]
 
-DEFAULT_POINTS: Final = 100  # Points per owner
+DEFAULT_POINTS: Final = 100  # Points per consumer
 
 
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
     """Return the consumer that owns the place of `key` on a ring. Raises ValueError if `names` is empty.
 
-    No ring is built, because that would be slow: every consumer that leaves may cause a new choice.
+    Does not build a ring, because building a ring is slow.
     """
     if not names:
         raise ValueError("a hash ring needs at least one consumer")
@@ -32,7 +32,7 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
     def first_point(name: str) -> tuple[bool, int, str]:
         points = _points_of_name(name)
         at = bisect_left(points, start)
-        # A name without a point at or after `start` sorts last, by its first point on the ring.
+        # If all points of a name lie before `start`, the name sorts last, by its lowest point.
         return at == len(points), points[at % len(points)], name
 
     return names[min(map(first_point, names))[-1]]
@@ -44,21 +44,21 @@ def _points_of_name(name: str) -> Sequence[int]:
 
 
 class HashRing:
-    """Maps hash slots to consumers for AUTO_SPLIT. Consumer names give the points on the ring.
+    """Maps hash slots to consumers for AUTO_SPLIT. The points of a consumer are computed from its name.
 
-    When a consumer joins or leaves, only the slots of this consumer move. Each name gets a number, because consumers
-    with equal names need different points.
+    When a consumer joins or leaves, only the slots of this consumer change owners. A number is added to each name,
+    because consumers with equal names need different points.
     """
 
     def __init__(self, points: int = DEFAULT_POINTS) -> None:
         self._points_each = points
         self._labels: dict[DispatchConsumer, str] = {}
-        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # Labels and owners by point
+        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # Labels and consumers at each point
         self._points: list[int] = []  # Ascending
         self._owners: list[DispatchConsumer] = []  # Same order as `_points`
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """Return the owner of the first point at or after `slot`, or None without consumers."""
+        """Return the owner of the first point at or after `slot`, or None if the ring is empty."""
         points = self._points
         if not points:
             return None
@@ -66,7 +66,7 @@ class HashRing:
         return self._owners[at if at < len(points) else 0]
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """Give a consumer its points."""
+        """Add a consumer's points. Safe to repeat."""
         if consumer in self._labels:
             return
         label = self._labels[consumer] = self._free_label(consumer.name)
@@ -94,7 +94,7 @@ class HashRing:
                 del self._at[point], self._points[at], self._owners[at]
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """Return the slots that the consumer owns, ascending."""
+        """Return the slots that the consumer owns, in ascending order."""
         label, points = self._labels.get(consumer), self._points
         if label is None:
             return ()
@@ -102,7 +102,7 @@ class HashRing:
         owned = [at for at in places if self._owners[at] is consumer]
         stretches = [(points[at - 1] + 1 if at else 0, points[at]) for at in owned]
         if owned and not owned[0] and points[-1] < SLOTS - 1:
-            # The first point also owns the slots after the last point.
+            # The owner of the first point also owns the slots after the last point.
             stretches.append((points[-1] + 1, SLOTS - 1))
         found: list[SlotRange] = []
         for first, last in stretches:
