@@ -67,7 +67,7 @@ class ParkedRequests(Generic[H]):
 
         Do not await between looking for messages and this call. Otherwise a message could arrive unnoticed.
         """
-        if not self._queues:  # No parked request can have missed a notification
+        if not self._queues:  # No request was parked, so none has missed a notification
             self._last_full_check_ms = parked.parked_ms
         self._queues.setdefault(parked.key, {})[parked] = None
         self._due.schedule(parked, parked.due_ms)
@@ -89,7 +89,7 @@ class ParkedRequests(Generic[H]):
         newest_again: Callable[[], int],
         arrived: Callable[[int], Iterable[Properties]] | None = None,
     ) -> list[H]:
-        """Remove and return one queue's requests that have a message or have timed out.
+        """Remove and return one queue's requests that have a matching message or have timed out.
 
         `newest_offset` is the offset after the queue's newest message, and `newest_again` reads that offset again.
         `arrived` returns the properties of all messages from an offset on. Without `arrived`, every message matches.

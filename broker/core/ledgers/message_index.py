@@ -72,7 +72,7 @@ class MessageIndex:
         cumulative_messages: Sequence[int],
         cumulative_bytes: Sequence[int],
     ) -> None:
-        """Store the counts of consecutive entries. An entry's count is the topic's total up to and including it.
+        """Store the counts of consecutive entries. Each count is the topic's total up to and including that entry.
 
         Safe to repeat. Raises ValueError if the two sequences differ in length.
         """
@@ -313,7 +313,7 @@ def _sum_runs(
 ) -> tuple[int, int] | None:
     """Return the total message and byte counts of runs of consecutive entries, or None if a count is unknown.
 
-    The bits in `starts` mark the first entry of each run. The bits in `ends` mark the last entry.
+    The bits in `starts` mark the first entry of each run. The bits in `ends` mark the last entry of each run.
     """
     messages = size_bytes = 0
     while starts:

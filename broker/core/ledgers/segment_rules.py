@@ -1,4 +1,4 @@
-"""Decide when to close a segment, and which segment to empty by copying its ledgers to another.
+"""Decide when to close a segment, and which segment to empty by copying its ledgers to other segments.
 
 A segment is a pair of tables with the entries of many ledgers.
 """
@@ -15,7 +15,7 @@ MAX_SEGMENTS = 64
 # From this many segments on, each segment may grow larger, and copying may free less space.
 _CROWDED = 48
 _DOUBLES_EVERY = 4  # The limits of size and age double again after this many more segments
-_MOSTLY_DEAD = 4  # At most one byte in four may be live
+_MOSTLY_DEAD = 4  # In a segment to be emptied, at most one byte in four may be live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

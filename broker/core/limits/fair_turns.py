@@ -1,8 +1,8 @@
 """Share the time of one event loop among connections, by deficit round robin.
 
-Time is divided into turns. A turn limits the total working time of all connections, and gives each connection a fixed
-part. A connection that has used its part waits in line. The connections in line get about half of each turn. The rest
-is for idle connections with new data, which must not queue behind busy connections.
+Time is divided into turns. A turn limits the total working time of all connections, and gives each connection an
+equal part. A connection that has used its part waits in line. The connections in line get about half of each turn. The
+rest is for idle connections with new data, which must not queue behind busy connections.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # How many more connections `next` may look at
+        self._visits = 0  # Number of connections that `next` may still look at
 
     @property
     def is_turn_due(self) -> bool:

@@ -58,7 +58,7 @@ def parse(data: bytes) -> Definition:
 
 
 def why_unreadable(reader: Definition, writer: Definition) -> str | None:
-    """Return the reason why `reader` cannot read the writer's data, or None if `reader` can."""
+    """Return the reason why `reader` cannot read the writer's data, or None if the data is readable."""
     try:
         return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
     except RecursionError:  # Each of hundreds of records may refer to the next record by name
@@ -159,8 +159,8 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 class _Pair:
     """A reader's and a writer's schema, and the state of their comparison.
 
-    `compared` remembers results, because records may contain themselves. `left` is the number of
-    comparisons still allowed, because nested unions could need very many.
+    `compared` remembers results, because records may contain themselves. `left` is the number of comparisons
+    still allowed. Nested unions could need very many.
     """
 
     __slots__ = ("compared", "left", "reader", "writer")
@@ -213,7 +213,7 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
 def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
     """Return the branches of a union that may read `writer`.
 
-    If a record has the writer's name, all branches without it are left out. Avro's Java library does the same.
+    If any records have the name of `writer`, only those records are returned. Avro's Java library does the same.
     """
     pair.left -= len(union)
     branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]

@@ -27,9 +27,7 @@ _SIZES: Final = {
 _MOST_DEPTH: Final = 100
 # This many comparisons take at most 0.25 s. A recursive union could need any number.
 _MOST_COMPARISONS: Final = 30_000
-_SYMBOLS_OF_A_COMPARISON: Final = (
-    100  # Looking through this many enum symbols takes as long as one comparison
-)
+_SYMBOLS_OF_A_COMPARISON: Final = 100  # Searching this many enum symbols takes as long as one comparison
 _MOST_NAME: Final = 100  # A field name in an error message is cut to this length
 _INT_BITS: Final = {"int": 31, "long": 63}
 
@@ -43,8 +41,8 @@ def check_payload(schema: SchemaDefinition, data: bytes) -> None:
     """Check the bytes of a message.
 
     Raises IncompatibleSchema if the bytes do not fit. The error's text shows no values.
-    Accepts any bytes if `is_readable` returns False. Stops checking at the limits on comparisons and depth,
-    because a client's schema must not block the broker.
+    Accepts any bytes if `is_readable` returns False. Parts beyond the limits on comparisons and depth are not
+    checked, because a client's schema must not block the broker.
     """
     if schema.type is SchemaType.STRING:
         try:

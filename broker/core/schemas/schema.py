@@ -85,8 +85,8 @@ class StoredSchema:
         return self.schema.type is SchemaType.NONE
 
 
-# A deletion is stored as a version, because version numbers in messages must stay valid. Clients cannot store type
-# NONE.
+# A deletion is stored as a version, because version numbers in messages must stay valid. Clients cannot store a
+# schema of type NONE.
 DELETED: Final = SchemaDefinition(type=SchemaType.NONE, data=b"", name="deleted")
 
 
