@@ -1,4 +1,4 @@
-"""Long-poll requests, which are parked until a message arrives or their time is over."""
+"""Long-poll requests, which are parked until a message arrives or they time out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["FULL_CHECK_MS", "Matches", "ParkedRequest", "ParkedRequests", "QueueKey"]
 
-FULL_CHECK_MS: Final = 5000  # Time between checks for messages that notifications missed
+FULL_CHECK_MS: Final = 5000  # Time between checks for messages whose notification was lost
 _TICK_MS: Final = 16
 
 Properties: TypeAlias = Mapping[str, str]
@@ -22,7 +22,7 @@ class QueueKey(NamedTuple):
     """One queue: a partition of a topic, or a topic without partitions."""
 
     topic: str  # Full name without the partition
-    queue: int  # Partition number, or -1
+    queue: int  # Partition number; -1 for a topic without partitions
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -33,11 +33,11 @@ class ParkedRequest:
     offset: int  # Offset of the first wanted message
     parked_ms: int
     park_ms: int
-    matches: Matches | None  # None matches any message
+    matches: Matches | None  # If None, every message matches
 
     @property
     def due_ms(self) -> int:
-        """The Unix time at which the request's time is over."""
+        """The Unix time at which the request times out."""
         return self.parked_ms + self.park_ms
 
 
@@ -63,11 +63,11 @@ class ParkedRequests(Generic[H]):
         return self._queues
 
     def park(self, parked: H) -> int:
-        """Park a request, and return when to call `check`.
+        """Park a request, and return the time at which to call `check`.
 
         Do not await between looking for messages and this call. Otherwise a message could arrive unnoticed.
         """
-        if not self._queues:  # Nothing was parked, so no notification was missed
+        if not self._queues:  # No request was parked, so none has missed a notification
             self._last_full_check_ms = parked.parked_ms
         self._queues.setdefault(parked.key, {})[parked] = None
         self._due.schedule(parked, parked.due_ms)
@@ -89,10 +89,10 @@ class ParkedRequests(Generic[H]):
         newest_again: Callable[[], int],
         arrived: Callable[[int], Iterable[Properties]] | None = None,
     ) -> list[H]:
-        """Remove and return the requests of one queue for which a message arrived, or whose time is over.
+        """Remove and return one queue's requests that have a matching message or have timed out.
 
-        `newest_offset` is the end of the queue, and `newest_again` reads the end again. `arrived` returns the
-        properties of all messages from an offset on. Without `arrived`, every filter matches.
+        `newest_offset` is the offset after the queue's newest message, and `newest_again` reads that offset again.
+        `arrived` returns the properties of all messages from an offset on. Without `arrived`, every message matches.
         """
         waiting = self._queues.pop(key, {})  # Another call must not answer the same requests
         ready: list[H] = []
@@ -111,7 +111,7 @@ class ParkedRequests(Generic[H]):
         return ready
 
     def pop_due(self, now_ms: int) -> list[H]:
-        """Remove and return the requests whose time is over."""
+        """Remove and return the requests that have timed out."""
         due = self._due.pop_due(now_ms)
         for parked in due:
             self._remove(parked)
@@ -123,9 +123,9 @@ class ParkedRequests(Generic[H]):
         newest_of: Callable[[QueueKey], int],
         on_error: Callable[[QueueKey, Exception], None],
     ) -> list[H]:
-        """Remove and return the requests whose time is over.
+        """Remove and return the requests that have timed out.
 
-        Every 5 s, also remove and return the requests whose queue has newer messages.
+        Every 5 s, also remove and return the requests that have a message.
         """
         ready = self.pop_due(now_ms)
         if now_ms - self._last_full_check_ms < FULL_CHECK_MS:
@@ -141,7 +141,7 @@ class ParkedRequests(Generic[H]):
         return ready
 
     def next_check_ms(self) -> int | None:
-        """Return when to call `check` again, or None if nothing is parked."""
+        """Return the time at which to call `check` next, or None if nothing is parked."""
         due_ms = self._due.next_due_ms()
         return None if due_ms is None else min(due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 

@@ -16,7 +16,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Read `ledger:entry`. Raises ValueError for any other text."""
+        """Parse text of the form `ledger:entry`. Raises ValueError for any other text."""
         ledger, separator, entry = text.partition(":")
         try:
             if not separator:
@@ -26,12 +26,12 @@ class Position(NamedTuple):
             raise ValueError(f"position {text!r} is not of the form ledger:entry, as in 12:0") from None
 
 
-_ENTRY_BITS: Final = 48  # Enough bits for the entries of any ledger
+_ENTRY_BITS: Final = 48  # Enough bits for any entry id
 _ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
 
 
 def packed(position: Position) -> int:
-    """Return a position as an int that sorts in the same order and takes less memory.
+    """Pack a position into an int, which takes less memory. The ints sort like the positions.
 
     The entry id must not be negative.
     """
@@ -39,7 +39,7 @@ def packed(position: Position) -> int:
 
 
 def unpacked(key: int) -> Position:
-    """Return the position that `packed` turned into `key`."""
+    """Return the position that a packed int stands for."""
     return Position(key >> _ENTRY_BITS, key & _ENTRY_MASK)
 
 

@@ -1,6 +1,6 @@
 """A cache of the cumulative message and byte counts of a topic's entries.
 
-A chunk of the cache has the counts of 32,768 entries of one ledger. The count -1 means "not known".
+A chunk of the cache holds the counts of up to 32,768 consecutive entries of one ledger. The count -1 means "unknown".
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from broker.core.position import Position
 CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
-# Entries to load around an unknown entry. Loading a whole chunk takes longer.
+# Number of entries to load at once. Loading a whole chunk would take longer.
 LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
-# For more runs of bits than this, `compress` is faster than a loop.
+# With more runs of consecutive bits, `itertools.compress` is faster than a loop.
 _FEW_RUNS: Final = 200
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 def chunk_key(ledger_id: int, entry_id: int) -> int:
-    """Return the key of an entry's chunk. Keys sort in the order of positions."""
+    """Return the key of an entry's chunk. Keys sort by ledger and then by chunk."""
     return ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
 
 
@@ -59,7 +59,7 @@ class MessageIndex:
         self._messages: dict[int, array[int]] = {}
         self._bytes: dict[int, array[int]] = {}
         self._newest = -1
-        self.loads = 0  # Loads under way; during a load, `evict` does nothing
+        self.loads = 0  # Number of loads under way; during a load, `evict` does nothing
 
     def __len__(self) -> int:
         """Return the number of chunks in memory."""
@@ -72,7 +72,7 @@ class MessageIndex:
         cumulative_messages: Sequence[int],
         cumulative_bytes: Sequence[int],
     ) -> None:
-        """Store the counts of consecutive entries. Each count is the topic's total up to and including the entry.
+        """Store the counts of consecutive entries. Each count is the topic's total up to and including that entry.
 
         Safe to repeat. Raises ValueError if the two sequences differ in length.
         """
@@ -91,7 +91,7 @@ class MessageIndex:
             done += size
 
     def counts(self, ledger: Ledger, entry_id: int) -> tuple[int, int] | None:
-        """Return the messages and bytes of one stored entry, or None if unknown."""
+        """Return a stored entry's message count and size, or None if they are unknown."""
         key = ledger.ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
         at = entry_id & CHUNK_MASK
         try:
@@ -114,9 +114,9 @@ class MessageIndex:
         return through - before, size_bytes[at] - bytes_before
 
     def sum_of(self, ledger: Ledger, chunk: int, bits: int) -> tuple[int, int] | None:
-        """Return the messages and bytes of the entries whose bits are set in `bits`, or None if unknown.
+        """Return the total message and byte counts of the entries whose bits are set, or None if a count is unknown.
 
-        Bit 0 is the chunk's first entry.
+        Bit 0 stands for the chunk's first entry.
         """
         key = ledger.ledger_id << LEDGER_SHIFT | chunk
         counts, sizes = self._messages.get(key), self._bytes.get(key)
@@ -136,7 +136,7 @@ class MessageIndex:
         size_bytes = sum(compress(sizes, at_ends)) - sum(compress(sizes, at_befores)) - before[1]
         base = counts[first - 1] if first else before[0]
         if counts[high] - base == high + 1 - first:
-            return bits.bit_count(), size_bytes  # Every entry has one message
+            return bits.bit_count(), size_bytes  # Each of these entries has one message
         return sum(compress(counts, at_ends)) - sum(compress(counts, at_befores)) - before[0], size_bytes
 
     def _before_chunk(self, ledger: Ledger, chunk: int) -> tuple[int, int] | None:
@@ -149,7 +149,7 @@ class MessageIndex:
         return counts[CHUNK_MASK], self._bytes[key][CHUNK_MASK]
 
     def messages_in(self, position: Position) -> int | None:
-        """Return the messages in one entry, or None if the number is unknown or the entry is not stored."""
+        """Return an entry's message count, or None if the count is unknown or the entry is not stored."""
         if not self._ledgers.contains(position):
             return None
         ledger = self._ledgers.get(position.ledger_id)
@@ -157,9 +157,9 @@ class MessageIndex:
         return counts[0] if counts is not None else None
 
     def require_messages_in(self, position: Position) -> int:
-        """Return the messages in one entry, or 0 if the entry is not stored.
+        """Return an entry's message count, or 0 if the entry is not stored.
 
-        Raises IndexMissing if the number is unknown.
+        Raises IndexMissing if the count is unknown.
         """
         messages = self.messages_in(position)
         if messages is None:
@@ -169,17 +169,17 @@ class MessageIndex:
         return messages
 
     def messages_through(self, position: Position) -> int | None:
-        """Return the topic's total messages up to and including `position`, or None if unknown."""
+        """Return the topic's message count up to and including `position`, or None if unknown."""
         through = self.through(position)
         return through[0] if through is not None else None
 
     def bytes_through(self, position: Position) -> int | None:
-        """Return the topic's total bytes up to and including `position`, or None if unknown."""
+        """Return the topic's byte count up to and including `position`, or None if unknown."""
         through = self.through(position)
         return through[1] if through is not None else None
 
     def through(self, position: Position) -> tuple[int, int] | None:
-        """Return the topic's total messages and bytes up to and including `position`, or None if unknown."""
+        """Return the topic's message and byte counts up to and including `position`, or None if unknown."""
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
         if ledger is None:
@@ -199,7 +199,7 @@ class MessageIndex:
         return messages[at], self._bytes[key][at]
 
     def unknown(self, position: Position) -> list[Range]:
-        """Return the ranges to load around a stored `position`."""
+        """Return the ranges of unknown counts to load for a stored entry and its neighbours."""
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
             return []
@@ -208,7 +208,7 @@ class MessageIndex:
         return [(ledger.ledger_id, low, high) for low, high in self.missing(ledger.ledger_id, first, last)]
 
     def missing(self, ledger_id: int, low: int, high: int) -> list[tuple[int, int]]:
-        """Return ranges (first, last) that cover the unknown entries in low..high and perhaps some known entries."""
+        """Return ranges (first, last) that cover every unknown count from `low` to `high`, and perhaps known counts."""
         ranges: list[tuple[int, int]] = []
         for chunk in range(low >> CHUNK_SHIFT, (high >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
@@ -223,9 +223,9 @@ class MessageIndex:
         return ranges
 
     def entry_at(self, ledger: Ledger, messages: int) -> int:
-        """Return the first entry of `ledger` whose cumulative message count exceeds `messages`, or `ledger.entries`.
+        """Return the id of the first entry whose cumulative message count exceeds `messages`.
 
-        Raises IndexMissing if the count of an entry in the ledger is not known.
+        Returns `ledger.entries` if there is no such entry. Raises IndexMissing if a count in the ledger is unknown.
         """
         ranges = self.missing(ledger.ledger_id, 0, ledger.entries - 1)
         if ranges:
@@ -233,9 +233,9 @@ class MessageIndex:
         return self.first_above(ledger.ledger_id, 0, ledger.entries - 1, messages)
 
     def first_above(self, ledger_id: int, low: int, high: int, messages: int) -> int:
-        """Return the first entry in low..high whose cumulative message count exceeds `messages`, or high + 1.
+        """Return the id of the first entry from `low` to `high` whose cumulative message count exceeds `messages`.
 
-        All counts in the range must be known.
+        Returns `high + 1` if there is no such entry. All counts from `low` to `high` must be known.
         """
         for chunk in range(low >> CHUNK_SHIFT, (high >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
@@ -246,10 +246,10 @@ class MessageIndex:
         return high + 1
 
     def evict(self, keep_from: Position, max_chunks: int) -> int:
-        """Evict the chunks that end before `keep_from`. If more than `max_chunks` remain, also evict others.
+        """Evict the chunks that end before `keep_from`. Return the number of evicted chunks.
 
-        Chunks recorded longest ago go first. The latest chunk always stays. During a load every chunk stays, because a
-        cursor move may need more than `max_chunks`. Returns the number of evicted chunks.
+        If more than `max_chunks` remain, evict the least recently recorded chunks too. The most recently recorded chunk
+        always stays. During a load every chunk stays, because a cursor move may need more than `max_chunks`.
         """
         if self.loads:
             return 0
@@ -264,7 +264,7 @@ class MessageIndex:
         return len(doomed)
 
     def forget_before(self, ledger_id: int) -> None:
-        """Evict every chunk of the ledgers below `ledger_id`."""
+        """Evict every chunk of the ledgers whose ids are below `ledger_id`."""
         floor = chunk_key(ledger_id, 0)
         for key in [key for key in self._messages if key < floor]:
             del self._messages[key], self._bytes[key]
@@ -272,7 +272,7 @@ class MessageIndex:
             self._newest = -1
 
     def _refresh(self, key: int) -> None:
-        # Eviction begins at the front of the dicts, so the latest chunk moves to the end.
+        # Move the chunk to the end of the dicts, because eviction begins at the front.
         self._messages[key] = self._messages.pop(key, array("q"))
         self._bytes[key] = self._bytes.pop(key, array("q"))
         self._newest = key
@@ -285,7 +285,7 @@ def _store(counts: array[int], at: int, values: Sequence[int]) -> None:
 
 
 def _unknown(counts: array[int] | None, first: int, last: int) -> tuple[int, int] | None:
-    """Return the lowest and highest unknown index in first..last of one chunk, or None if all are known."""
+    """Return the lowest and highest index of an unknown count, or None if all counts are known."""
     if counts is None:
         return first, last
     known = min(last + 1, len(counts))
@@ -311,9 +311,9 @@ def _selectors(bits: int, high: int) -> bytes:
 def _sum_runs(
     counts: array[int], sizes: array[int], before: tuple[int, int], starts: int, ends: int
 ) -> tuple[int, int] | None:
-    """Return the messages and bytes of runs of entries, or None if unknown.
+    """Return the total message and byte counts of runs of consecutive entries, or None if a count is unknown.
 
-    The bits in `starts` and `ends` are each run's first and last entry.
+    The bits in `starts` mark the first entry of each run. The bits in `ends` mark the last entry of each run.
     """
     messages = size_bytes = 0
     while starts:

@@ -1,4 +1,4 @@
-"""Decide which ledgers of a topic can be trimmed, oldest first."""
+"""Decide which ledgers of a topic can be trimmed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Retention", "TrimLimits", "trimmable"]
 class Retention:
     """The limits within which a topic keeps acked entries. -1 = no limit, 0 = keep none."""
 
-    time_ms: int  # Largest age of a ledger's youngest entry
-    size_bytes: int  # Largest size of the whole topic, including unacked entries
+    time_ms: int  # Trim a ledger when its youngest entry is older than this
+    size_bytes: int  # Trim a topic that has at least this size, including unacked entries
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
-        """Return whether retention allows trimming of the oldest remaining ledger.
+        """Return whether retention allows the broker to trim a topic's oldest ledger.
 
-        `kept_bytes` is the total size of the remaining ledgers.
+        `kept_bytes` is the total size of this ledger and all later ledgers.
         """
         if not ledger.entries:
             return True
@@ -29,7 +29,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """The limits on trimming a topic. Counts include trimmed entries. None = no limit.
+    """The limits on trimming a topic. The counts include entries that were trimmed earlier. None = no limit.
 
     A bookmark is a named position to which cursors can be reset.
     """
@@ -38,14 +38,11 @@ class TrimLimits:
     acked_entries: int | None
     # Number of entries before the first entry that an undo or a bookmark needs.
     pinned_entries: int | None = None
-    pinned_bytes: int = -1  # In a larger topic, undo and bookmarks keep nothing; -1 = no limit
+    pinned_bytes: int = -1  # In a topic larger than this, undo and bookmarks keep nothing; -1 = no limit
 
 
 def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: TrimLimits, now_ms: int) -> int:
-    """Return how many of the oldest ledgers can be trimmed. The open ledger stays.
-
-    The topic's last ledger is not counted if it is empty, because trimming leaves it in place.
-    """
+    """Return how many of the oldest ledgers can be trimmed. An open ledger and an empty last ledger stay."""
     kept_bytes = sum(ledger.size_bytes for ledger in ledgers)
     for count, ledger in enumerate(ledgers):
         end = ledger.entries_before + ledger.entries

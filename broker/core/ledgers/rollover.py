@@ -15,7 +15,7 @@ class RolloverPolicy:
 
     max_entries: int | None
     max_bytes: int | None
-    min_age_ms: int  # A younger ledger is never full
+    min_age_ms: int  # A ledger younger than this is never full
     max_age_ms: int | None
 
 

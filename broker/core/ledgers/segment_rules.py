@@ -1,4 +1,4 @@
-"""Decide when to close a segment, and which segment to empty by copying its ledgers.
+"""Decide when to close a segment, and which segment to empty by copying its ledgers to other segments.
 
 A segment is a pair of tables with the entries of many ledgers.
 """
@@ -12,25 +12,25 @@ __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
 # With more segments, PostgreSQL would need too long to plan a query over all segments.
 MAX_SEGMENTS = 64
-# From this number on, segments may grow larger, and copying may free less.
+# From this many segments on, each segment may grow larger, and copying may free less space.
 _CROWDED = 48
-_DOUBLES_EVERY = 4  # This many more segments double the limits again
-_MOSTLY_DEAD = 4  # Copying one byte must free at least three bytes
+_DOUBLES_EVERY = 4  # The limits of size and age double again after this many more segments
+_MOSTLY_DEAD = 4  # In a segment to be emptied, at most one byte in four may be live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentUse:
-    """The size of a closed segment, and its use."""
+    """The size and contents of a closed segment."""
 
     segment_id: int
     size_bytes: int  # Size of tables and indexes
     ledgers: int
-    open_ledgers: int  # Ledgers that are not sealed; their sizes are unknown
+    open_ledgers: int  # Number of unsealed ledgers; their sizes are unknown
     live_bytes: int  # Approximate size of the sealed ledgers' rows
 
 
 def closing_factor(segments: int) -> int:
-    """Return the factor by which to raise a segment's limits of size and age. 0 = close no segment."""
+    """Return the factor for a segment's limits of size and age. Returns 0 if no segment may be closed."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:
@@ -41,8 +41,7 @@ def closing_factor(segments: int) -> int:
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
     """Return the segment to empty next, or None. A segment with an open ledger has to wait.
 
-    At most a quarter of the segment's bytes may be live. If no segment qualifies and there are many segments, return
-    the segment with the fewest live bytes, if at most half of its bytes are live.
+    At most a quarter of the segment's bytes may be live, or at most half if there are many segments.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(

@@ -1,8 +1,8 @@
 """Share the time of one event loop among connections, by deficit round robin.
 
-Time is divided into turns. A turn limits the working time of all connections together, and gives each connection one
-part. A connection that has used its part waits in line. The line gets about half of a turn, because an idle connection
-with new data must not queue behind busy connections.
+Time is divided into turns. A turn limits the total working time of all connections, and gives each connection an
+equal part. A connection that has used its part waits in line. The connections in line get about half of each turn. The
+rest is for idle connections with new data, which must not queue behind busy connections.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # How many more connections `next` may look at
+        self._visits = 0  # Number of connections that `next` may still look at
 
     @property
     def is_turn_due(self) -> bool:
@@ -43,7 +43,7 @@ class FairTurns:
         return bool(self._line) or 4 * self._left_ns < self._turn_ns
 
     def begin_turn(self) -> None:
-        """Begin a turn. Call `next` until it returns None, then let the connections with new data work."""
+        """Begin a turn. The caller must then call `next` until it returns None."""
         self._turn += 1
         self._left_ns = self._turn_ns
         self._visits = len(self._line)
@@ -53,7 +53,7 @@ class FairTurns:
 
         The connection need not begin to work immediately.
         """
-        # Connections may have left the line since the turn began.
+        # The line may be shorter than `_visits`, because connections may have left since the turn began.
         while self._visits and self._line and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1
             share, _ = self._line.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Token buckets, which limit a rate of messages or other units. A full bucket holds the units of one second."""
+"""Token buckets, which limit a rate of messages or other units. A full bucket holds one second's worth of units."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class TokenBucket:
         if rate < 1:
             raise ValueError(f"the rate is {rate} per second; it must be 1 or more")
         self.rate = rate
-        self._thousandths = 1000 * rate  # One millisecond adds a whole number of thousandths
+        self._thousandths = 1000 * rate  # Thousandths of a unit; one millisecond adds a whole number of them
         self._at_ms = now_ms
 
     def available(self, now_ms: int) -> int:
-        """Return the whole units that may be taken now. A negative number is a debt."""
+        """Return the number of whole units that may be taken now. A negative number is a debt."""
         self._refill(now_ms)
         return self._thousandths // 1000
 
     def take(self, units: int, now_ms: int) -> None:
-        """Take `units`, even if the bucket holds fewer. A single message may be larger than the limit."""
+        """Take `units`, even if the bucket holds fewer, because a single message may be larger than the limit."""
         self._refill(now_ms)
         self._thousandths -= 1000 * units
 

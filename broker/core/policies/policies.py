@@ -58,10 +58,10 @@ class InactiveTopicMode(StrEnum):
 
 
 class DeliveryStoryMode(StrEnum):
-    """The deliveries and acks that the broker records for a message's page in the console."""
+    """Which deliveries and acks the broker records for a message's page in the console."""
 
     OFF = "off"
-    REDELIVERED = "redelivered"  # Only from a message's first failed delivery on
+    REDELIVERED = "redelivered"  # Starting with a message's first failed delivery
     ALL = "all"
 
 
@@ -123,7 +123,7 @@ def _size(default: int, says: str, named: Mapping[int, str], *, least: int = 0) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """The policies in force on one topic. Sizes are in bytes, times in milliseconds, rates per second."""
+    """The policies in force on one topic. Sizes are in bytes, and times are in milliseconds. Rates are per second."""
 
     # Lifetime of data
     retention_ms: int = _length(
@@ -301,7 +301,7 @@ def valid_part(
 
 
 def merged(base: Policies, *documents: Mapping[str, PolicyValue]) -> Policies:
-    """Return `base` with the policies of checked documents. Later documents win."""
+    """Return `base`, overridden by the policies of checked documents. Later documents override earlier ones."""
     values: dict[str, Any] = {}
     for document in documents:
         values.update(document)

@@ -32,13 +32,13 @@ _TEXTS: Final[Mapping[str, str]] = {
     "quota": "if a backlog is {limits}, {consequence}",
 }
 SENTENCE_TEXTS: Final = (*_TEXTS.values(), *_OVER_QUOTA.values())
-"""All texts from which the sentences are built, for translators."""
+"""All texts that need translation."""
 
 _Say = Callable[[str], str]
 
 
 def in_words(policies: Policies, say: _Say = str) -> tuple[str, ...]:
-    """Return sentences that explain the policies. `say` translates a string."""
+    """Return sentences that explain the policies. `say` translates a text."""
     sentences = [
         say(_TEXTS["acked"]).format(kept=kept(policies, say)),
         _expiry(policies, say),

@@ -10,7 +10,7 @@ from broker.core.errors import ProducerBusy, ProducerFenced
 
 __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoch"]
 
-OUTBOX_PRODUCER: Final = "vela-outbox"  # Clients may not use this name
+OUTBOX_PRODUCER: Final = "vela-outbox"  # Reserved; clients cannot use this name
 
 _HIGHEST_EPOCH: Final = 2**63 - 1  # Highest epoch that PostgreSQL can store
 _EPOCH_AFTER_HIGHEST: Final = 2**62  # Epochs counted from 0 never get near this number
@@ -50,9 +50,9 @@ def admission(
     that wait for exclusive access. `known_epoch` is the topic epoch that the client remembers from an earlier
     connection.
 
-    Raises ProducerBusy if the new producer is Shared and another producer has or awaits exclusive access.
-    Raises ProducerFenced if the new producer is Exclusive and there is any other producer. Also raises ProducerFenced
-    if the new producer would get exclusive access but `known_epoch` is outdated.
+    Raises ProducerBusy for a Shared producer if another producer has or awaits exclusive access. Raises ProducerFenced
+    for an Exclusive producer if there is any other producer. A producer with an outdated `known_epoch` gets
+    ProducerFenced instead of exclusive access.
     """
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:
@@ -83,7 +83,7 @@ def admission(
 def next_epoch(topic_epoch: int | None, known_epoch: int | None) -> int:
     """Return the epoch of a producer that gets exclusive access.
 
-    A producer that comes back with the topic's epoch keeps that epoch.
+    A producer that reconnects with the topic's current epoch keeps that epoch.
     """
     if topic_epoch is None:
         return 0

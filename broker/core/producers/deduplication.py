@@ -1,7 +1,7 @@
 """Recognise duplicate messages by the highest sequence id of each producer name.
 
-Pulsar checks only the last chunk of a large message. Vela also recognises earlier chunks that a client sends again. A
-repeated first chunk of an incomplete message starts the message over.
+Pulsar checks only the final chunk of a large message. Vela also recognises earlier chunks that a client sends again.
+If a client repeats the first chunk of an incomplete message, the message starts over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Mark(NamedTuple):
 
     lowest: int
     highest: int
-    chunk_id: int | None = None  # Set only for a chunk that does not complete its message
+    chunk_id: int | None = None  # Set only for a chunk before the final chunk of its message
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Progress:
 
     highest: int = -1  # Highest sequence id of a complete message
     chunk_sequence: int = -1  # Sequence id of the latest chunked message
-    chunk_id: int = -1  # Id of the latest chunk that did not complete this message
+    chunk_id: int = -1  # Id of that message's latest chunk before the final chunk
 
     def covers(self, mark: Mark) -> bool:
         """Return whether all messages of an entry are duplicates.
@@ -62,15 +62,15 @@ class Progress:
 
 
 class DuplicateFilter:
-    """Deduplication of one topic. A "pushed" entry is stored or being stored."""
+    """Deduplication of one topic. A "pushed" entry was accepted for storing."""
 
     def __init__(self) -> None:
         self._pushed: dict[str, Progress] = {}
         self._stored: dict[str, Progress] = {}
-        self._in_flight: dict[str, int] = {}  # Pushed entries that are not stored yet
+        self._in_flight: dict[str, int] = {}  # Number of entries being stored, by producer name
 
     def admit(self, name: str, mark: Mark) -> Verdict:
-        """Return whether a send is new, and record a new send as pushed."""
+        """Return whether an entry is new, and record a new entry as pushed."""
         pushed = self._pushed.get(name)
         if pushed is None:
             pushed = self._pushed[name] = Progress()
@@ -81,7 +81,7 @@ class DuplicateFilter:
         return Verdict.NEW
 
     def stored(self, name: str, mark: Mark) -> None:
-        """Record a stored entry."""
+        """Record that an entry was stored."""
         stored = self._stored.get(name)
         if stored is None:
             stored = self._stored[name] = Progress()
@@ -104,16 +104,16 @@ class DuplicateFilter:
         return name not in self._in_flight
 
     def last_stored(self, name: str) -> int:
-        """Return the highest sequence id of a name's complete messages, or -1."""
+        """Return the highest sequence id of the complete messages stored under a producer name, or -1."""
         return self._stored.get(name, _NOTHING).highest
 
     def restore(self, name: str, progress: Progress) -> None:
-        """Load the progress that an earlier owner of the topic stored."""
+        """Set a producer name's stored progress."""
         self._stored[name] = progress
         self._pushed[name] = progress.copy()
 
     def forget_pushed(self) -> None:
-        """Forget the pushed entries that are not stored, because clients may send them again.
+        """Forget the pushed entries that were never stored, because clients may send them again.
 
         Call this method only when no entry is being stored.
         """
@@ -130,7 +130,7 @@ class DuplicateFilter:
         return list(self._stored)
 
     def progress(self, name: str) -> Progress | None:
-        """Return the progress of a name's stored entries."""
+        """Return a producer name's stored progress, or None."""
         return self._stored.get(name)
 
 

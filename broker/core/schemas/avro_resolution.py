@@ -1,4 +1,4 @@
-"""Decide by Avro's schema resolution whether a reader's schema can read a writer's data."""
+"""Decide by Avro's rules of schema resolution whether a reader's schema can read a writer's data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AvroType", "Definition", "parse", "why_unreadable"]
 AvroType = str | Mapping[str, Any] | list[Any]
 
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_PROMOTIONS: Final = {  # Maps a written type to the other types that can read it
+_PROMOTIONS: Final = {  # Maps a writer's type to the other types that a reader may use
     "int": frozenset({"long", "float", "double"}),
     "long": frozenset({"float", "double"}),
     "float": frozenset({"double"}),
@@ -24,13 +24,13 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
 _MOST_COMPARISONS: Final = 50_000  # This many comparisons take about 0.3 s
-_MOST_NAME: Final = 100  # Most characters of a field name in an error message
-_SYMBOLS_OF_A_COMPARISON: Final = 100  # Comparing this many symbols takes as long as comparing two types
+_MOST_NAME: Final = 100  # A field name in an error message is cut to this length
+_SYMBOLS_OF_A_COMPARISON: Final = 100  # Comparing this many enum symbols takes as long as comparing two types
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
 
 class Definition:
-    """A parsed definition. `named` has each type under its full name and its short name."""
+    """A parsed schema definition. `named` maps full names and short names to types."""
 
     __slots__ = ("named", "root")
 
@@ -39,7 +39,7 @@ class Definition:
         self.root = root
 
     def resolve(self, schema: AvroType) -> AvroType:
-        """Return the type that a name refers to. Any other schema is returned unchanged."""
+        """Replace the name of a defined type by the type. Return any other schema unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
         return schema
@@ -58,10 +58,10 @@ def parse(data: bytes) -> Definition:
 
 
 def why_unreadable(reader: Definition, writer: Definition) -> str | None:
-    """Return why `reader` cannot read data of `writer`, or None."""
+    """Return the reason why `reader` cannot read the writer's data, or None if the data is readable."""
     try:
         return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
-    except RecursionError:  # Hundreds of records may each contain the next record by name
+    except RecursionError:  # Each of hundreds of records may refer to the next record by name
         return "the schemas refer from type to type too often to compare them"
 
 
@@ -75,7 +75,7 @@ def _kind(schema: AvroType) -> str:
 
 
 def _inner(schema: AvroType) -> AvroType:
-    """Unwrap types that only wrap another type."""
+    """Unwrap a type that only wraps another type."""
     while isinstance(schema, Mapping):
         kind = schema.get("type")
         if not isinstance(kind, Mapping | list) and (kind in _PRIMITIVES or kind in _COMPLEX):
@@ -85,7 +85,7 @@ def _inner(schema: AvroType) -> AvroType:
 
 
 def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
-    """Return a type's full name, and the namespace inside the type."""
+    """Return a type's full name, and the namespace that applies inside the type."""
     name = str(schema["name"])
     if "." in name:
         return name, name.rpartition(".")[0]
@@ -159,8 +159,8 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 class _Pair:
     """A reader's and a writer's schema, and the state of their comparison.
 
-    `compared` remembers results, because records may contain themselves. `left` limits the comparisons, because nested
-    unions need very many.
+    `compared` remembers results, because records may contain themselves. `left` is the number of comparisons
+    still allowed. Nested unions could need very many.
     """
 
     __slots__ = ("compared", "left", "reader", "writer")
@@ -213,7 +213,7 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
 def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
     """Return the branches of a union that may read `writer`.
 
-    As in Avro's Java library, records with the writer's name exclude all other branches.
+    If any records have the name of `writer`, only those records are returned. Avro's Java library does the same.
     """
     pair.left -= len(union)
     branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]
@@ -257,7 +257,7 @@ def _record_mismatch(
         compared[key] = None  # Assume that the records are compatible, because a record may contain itself
         why = _field_mismatch(pair, reader, writer, where)
         if why is not None:
-            # Forget the pairs that were found compatible since then, because they may depend on the wrong assumption.
+            # The assumption was wrong, so forget all pairs that were found compatible under it.
             since = [compared.popitem() for _ in range(len(compared) - before)]
             compared.update(each for each in since if each[1] is not None)
         compared[key] = why

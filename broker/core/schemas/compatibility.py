@@ -88,7 +88,7 @@ def check_reader(
 ) -> None:
     """Check that a consumer's schema can read the versions that `compared_versions` returns.
 
-    Raises IncompatibleSchema if the schema cannot read a version, or if the topic has no schema.
+    Raises IncompatibleSchema if the schema cannot read one of these versions, or if the topic has no schema.
     """
     if not stored:
         raise IncompatibleSchema("the topic has messages or clients but no schema; subscribe without one")
@@ -122,7 +122,7 @@ def _why_unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str |
 
 
 def _root_message(schema: SchemaDefinition) -> str:
-    """Return the name of the root message. Fields are not compared, because Protobuf skips unknown fields."""
+    """Return the name of the root message. Callers do not compare fields, because Protobuf skips unknown fields."""
     try:
         name = json.loads(schema.data)["rootMessageTypeName"]
     except (ValueError, TypeError, KeyError):

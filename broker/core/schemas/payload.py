@@ -27,13 +27,13 @@ _SIZES: Final = {
 _MOST_DEPTH: Final = 100
 # This many comparisons take at most 0.25 s. A recursive union could need any number.
 _MOST_COMPARISONS: Final = 30_000
-_SYMBOLS_OF_A_COMPARISON: Final = 100  # Looking through this many symbols takes as long as a comparison
-_MOST_NAME: Final = 100  # Most characters of a field name in an error message
+_SYMBOLS_OF_A_COMPARISON: Final = 100  # Searching this many enum symbols takes as long as one comparison
+_MOST_NAME: Final = 100  # A field name in an error message is cut to this length
 _INT_BITS: Final = {"int": 31, "long": 63}
 
 
 def is_readable(schema: SchemaDefinition) -> bool:
-    """Return whether `check_payload` checks messages with this schema."""
+    """Return whether `check_payload` can check messages with this schema."""
     return schema.type in _SIZES or schema.type in (SchemaType.STRING, SchemaType.JSON)
 
 
@@ -41,8 +41,8 @@ def check_payload(schema: SchemaDefinition, data: bytes) -> None:
     """Check the bytes of a message.
 
     Raises IncompatibleSchema if the bytes do not fit. The error's text shows no values.
-    Accepts any bytes if `is_readable` is false. Also accepts parts beyond the limits on comparisons and depth,
-    because a client's schema must not stop the broker.
+    Accepts any bytes if `is_readable` returns False. Parts beyond the limits on comparisons and depth are not
+    checked, because a client's schema must not block the broker.
     """
     if schema.type is SchemaType.STRING:
         try:
@@ -64,7 +64,7 @@ def _check_json(definition: bytes, data: bytes) -> None:
     try:
         schema = json.loads(definition)
     except ValueError:
-        return  # The schema is not an Avro definition
+        return  # Without an Avro definition, any JSON fits
     if isinstance(schema, dict | list | str):
         run = _Run()
         _collect(schema, run.names, 0)
@@ -170,7 +170,7 @@ def _kind_of(schema: Any) -> str:
 
 
 def _is_primitive(kind: str, value: Any) -> bool:
-    """Any value fits an unknown kind."""
+    """Return whether a value fits a primitive type. Any value fits an unknown type."""
     match kind:
         case "null":
             return value is None

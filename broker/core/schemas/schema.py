@@ -65,7 +65,7 @@ class SchemaDefinition:
     def is_same(self, other: SchemaDefinition) -> bool:
         """Return whether both schemas are equivalent.
 
-        Names are ignored. Properties count only for a KeyValue schema.
+        Names are ignored. Properties are compared only for a KeyValue schema.
         """
         if self.type is not other.type or self.data != other.data:
             return False
@@ -85,8 +85,8 @@ class StoredSchema:
         return self.schema.type is SchemaType.NONE
 
 
-# A deletion is stored as a version, because version numbers in messages must stay valid. Clients cannot store type
-# NONE.
+# A deletion is stored as a version, because version numbers in messages must stay valid. Clients cannot store a
+# schema of type NONE.
 DELETED: Final = SchemaDefinition(type=SchemaType.NONE, data=b"", name="deleted")
 
 
@@ -109,7 +109,7 @@ def version_number(data: bytes) -> int:
 
 
 def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDefinition]:
-    """Split a KeyValue schema. Raises IncompatibleSchema if a part is not valid."""
+    """Split a KeyValue schema into its two parts. Raises IncompatibleSchema if a part is not valid."""
     parts: list[SchemaDefinition] = []
     offset = 0
     for part in ("key", "value"):

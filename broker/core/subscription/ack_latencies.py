@@ -8,7 +8,7 @@ __all__ = ["BUCKETS", "AckLatencies"]
 
 
 class AckLatencies:
-    """Counts of messages by the time from their latest delivery to their ack."""
+    """Message counts by latency, which is the time from a message's latest delivery to its ack."""
 
     __slots__ = ("_counts",)
 

@@ -36,7 +36,7 @@ class DeliveryDeadlines:
         self._wheel.schedule(position, due_ms)
 
     def nack(self, position: Position, due_ms: int) -> None:
-        """Set when to redeliver an entry after a negative ack.
+        """Set the redelivery time of an entry after a negative ack.
 
         Repeated negative acks change nothing. Otherwise a client could postpone the redelivery forever.
         """
@@ -56,7 +56,7 @@ class DeliveryDeadlines:
         self._nacked.clear()
 
     def pop_due(self, now_ms: int) -> list[Due]:
-        """Remove and return the due deliveries, earliest first."""
+        """Remove and return the deliveries whose deadline has passed, earliest first."""
         due = [Due(position, position in self._nacked) for position in self._wheel.pop_due(now_ms)]
         if self._nacked:
             self._nacked.difference_update([each.position for each in due])
