@@ -53,7 +53,7 @@ def _applied(alias: str) -> set[str]:
 def check_database(
     *, databases: Sequence[str] | None = None, **_kwargs: Any
 ) -> Iterable[checks.CheckMessage]:
-    """Report a database of another version before `manage.py migrate` changes it."""
+    """Stop `manage.py migrate` if the database has migrations that this version lacks."""
     if DEFAULT_DB_ALIAS not in (databases or ()):
         return []
     refusal = foreign_database()

@@ -1,6 +1,6 @@
-"""One heap and one timer for all parts of the broker that have a due time.
+"""One heap and one timer for all timed work in the broker.
 
-A periodic task in Celery, the tick, also calls `run_due`. The tick alone is enough, but the timer is more precise.
+A periodic Celery task also calls `run_due`. That task alone would be enough, but the timer is more precise.
 VELA_WHEEL=0 switches the timer off.
 """
 
@@ -24,13 +24,13 @@ _AGAIN_AFTER_ERROR_MS: Final = 1000
 
 
 class Timed(Protocol):
-    """A part of the broker with a due time, such as a subscription."""
+    """A part of the broker that has work to do at certain times, such as a subscription."""
 
     def run_due(self, now_ms: int) -> int:
         """Do the work that is due and return the number of affected entries or HTTP pulls. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
-        """Return when to run this part next, or None if the part has no due time."""
+        """Return the time of the next work, or None if no work is planned."""
 
 
 class Deadlines:
@@ -44,7 +44,7 @@ class Deadlines:
         self._timer_at_ms = 0
 
     def watch(self, timed: Timed, due_ms: int) -> None:
-        """Run this part at `due_ms` or earlier."""
+        """Run a part at `due_ms`, unless an earlier time is already set."""
         self._due.bring_forward(timed, due_ms)
         self._arm(due_ms)
 
@@ -53,7 +53,10 @@ class Deadlines:
         self._due.discard(timed)
 
     def run_due(self, named: Iterable[Timed] = ()) -> int:
-        """Run the named and the due parts. Return the number of affected entries and HTTP pulls. Safe to repeat."""
+        """Run the parts in `named` and the parts that are due.
+
+        Returns the number of affected entries and HTTP pulls. Safe to repeat.
+        """
         now_ms = self._clock.now_ms()
         done = 0
         for timed in dict.fromkeys((*named, *self._due.pop_due(now_ms))):
@@ -76,7 +79,7 @@ class Deadlines:
     def _arm(self, at_ms: int) -> None:
         if not self._wheel_enabled:
             return
-        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # Parts that are due in the same bucket share a timer
+        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # Round up, so that several parts share one timer
         if self._timer is not None and self._timer_at_ms <= at_ms:
             return
         if self._timer is not None:

@@ -31,7 +31,7 @@ def _port(text: str, least: int) -> int | None:
 
 
 _Port = Annotated[int | None, PlainValidator(partial(_port, least=0))]
-"""A TCP port. With 0, the system chooses a port. None means off."""
+"""A TCP port. With 0, the operating system chooses a port. None means off."""
 _FixedPort = Annotated[int | None, PlainValidator(partial(_port, least=1))]
 
 
@@ -240,7 +240,7 @@ class DoorSettings(LoginSettings):
 
     @property
     def open_ports(self) -> dict[str, int]:
-        """The ports that the broker and the console listen on, by environment variable."""
+        """The ports that the broker and the console listen on. The keys are environment variables."""
         found = {}
         for field, variable in _DOOR_PORTS.items():
             port = getattr(self, field)

@@ -29,7 +29,7 @@ class TopicName(wire.TopicName):
     def parse(cls, text: str) -> Self:
         """Read a topic's full or short name. The short name `c` means persistent://public/default/c.
 
-        Raises InvalidTopicName, also for the four-part names of Pulsar 1.x.
+        Raises InvalidTopicName for an invalid name, such as a four-part name of Pulsar 1.x.
         """
         size_bytes = len(text.encode(errors="surrogatepass"))
         if size_bytes > _MAX_BYTES:
@@ -44,7 +44,7 @@ class TopicName(wire.TopicName):
         return name
 
     def with_partition(self, index: int) -> Self:
-        """Return partition `index` of this topic or, for a partition, of its partitioned topic.
+        """Return the partition with this index. `self` may also be another partition of the same topic.
 
         Raises InvalidTopicName if `index` is negative or the new name is too long.
         """
@@ -56,7 +56,7 @@ class TopicName(wire.TopicName):
 
 
 def parse_namespace(text: str) -> tuple[str, str]:
-    """Split `tenant/namespace`. Raises InvalidTopicName."""
+    """Split `tenant/namespace`. Raises InvalidTopicName if `text` is not a valid name."""
     try:
         tenant, namespace = wire.parse_namespace(text)
     except NotATopicName as error:

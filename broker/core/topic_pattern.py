@@ -1,6 +1,6 @@
 """Patterns that choose topics of a namespace by name.
 
-RE2 matches the patterns, as in Pulsar's brokers. RE2 has no look-around and no back references. The time of a match
+RE2 matches the patterns, as in Pulsar's brokers. RE2 has no look-around and no back references. The time for a match
 grows only linearly with the length of the name, so no client can block the broker with a pattern.
 """
 
@@ -26,7 +26,7 @@ class TopicPattern:
     """A regular expression that must match a whole `tenant/namespace/topic`, without domain and partition."""
 
     def __init__(self, text: str) -> None:
-        """Compile a pattern without its domain. Raises NotAllowed if the pattern is too long or RE2 refuses it."""
+        """Compile a pattern, ignoring its domain. Raises NotAllowed if the pattern is too long or RE2 refuses it."""
         self.text = text
         if len(text) > MAX_PATTERN_CHARACTERS:
             raise NotAllowed(
@@ -43,12 +43,15 @@ class TopicPattern:
             ) from None
 
     def matches(self, topic: str) -> bool:
-        """Return whether the pattern chooses a topic or, for a partition, its partitioned topic."""
+        """Return whether the pattern matches the topic."""
         return self._compiled.fullmatch(TopicName.parse(topic).base.partition(_SEPARATOR)[2]) is not None
 
 
 def split_pattern(text: str) -> tuple[str, str]:
-    """Return the domain and the `tenant/namespace` of a pattern. Raises InvalidTopicName."""
+    """Return the domain and the `tenant/namespace` of a pattern.
+
+    Raises InvalidTopicName if a part is missing or invalid.
+    """
     domain, separator, rest = text.partition(_SEPARATOR)
     parts = rest.split("/", 2)
     if not separator or domain not in DOMAINS or len(parts) < 3 or not parts[2]:

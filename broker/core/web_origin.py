@@ -17,7 +17,7 @@ class Origin(NamedTuple):
 
     scheme: str
     host: str  # In lower case, with brackets around an IPv6 address
-    port: int  # 0 if the origin has no port and its scheme has no default
+    port: int  # 0 if no port is given and the scheme has no default port
 
 
 def parse_host(text: str) -> tuple[str, int | None] | None:

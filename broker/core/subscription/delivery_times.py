@@ -17,10 +17,8 @@ _PARTS: Final = 32
 class DeliveryTimes:
     """Delivery times of runs of neighbouring entries.
 
-    The delivery time of an entry is reported as the time of the last delivery in the entry's run. At most 128 runs are
-    remembered. To make room, neighbouring runs are joined if all their deliveries lie within 1/32 of the span, which is
-    the time from the oldest unacked delivery to the newest delivery. A reported time may therefore be too late, by less
-    than 1/32 of the longest span while the entry was unacked.
+    Every entry in a run is reported with the time of the run's last delivery. At most 128 runs are remembered. To make
+    room, runs whose deliveries are close in time are joined. A reported time may therefore be a little too late.
     """
 
     __slots__ = ("_delivered_ms", "_first_ms", "_last", "_messages")
@@ -28,14 +26,14 @@ class DeliveryTimes:
     def __init__(self) -> None:
         self._last: list[Position] = []  # Last position of each run
         self._first_ms: list[int] = []
-        self._delivered_ms: list[int] = []  # Last delivery of each run
+        self._delivered_ms: list[int] = []  # Time of the last delivery in each run
         self._messages: list[int] = []  # Unacked messages of each run
 
     def __len__(self) -> int:
         return len(self._last)
 
     def add(self, last: Position, messages: int, now_ms: int) -> None:
-        """Record the delivery of entries up to `last`, which must be beyond all earlier entries."""
+        """Record the delivery of entries up to `last`. Each call must pass a higher position."""
         if self._delivered_ms and now_ms < self._delivered_ms[-1]:
             self._move_back(self._delivered_ms[-1] - now_ms)
         if self._delivered_ms and self._delivered_ms[-1] == now_ms:
@@ -47,13 +45,12 @@ class DeliveryTimes:
         self._append(last, now_ms, now_ms, messages)
 
     def _move_back(self, back_ms: int) -> None:
-        """Keep latencies right after the clock was set back."""
+        """Move all remembered times back, because the clock was set back."""
         self._first_ms = [each - back_ms for each in self._first_ms]
         self._delivered_ms = [each - back_ms for each in self._delivered_ms]
 
     def _join(self) -> None:
         runs = list(zip(self._last, self._first_ms, self._delivered_ms, self._messages, strict=True))
-        # Perhaps only the last message of the first run is unacked, so the span begins at that run's last delivery.
         span_ms = self._delivered_ms[-1] - self._delivered_ms[0]
         self.clear()
         for last, first_ms, delivered_ms, messages in runs:
@@ -71,7 +68,7 @@ class DeliveryTimes:
         self._messages.append(messages)
 
     def acked(self, position: Position, messages: int) -> int:
-        """Subtract acked messages. Returns the entry's delivery time in Unix milliseconds, or 0 if unknown."""
+        """Subtract acked messages. Return the delivery time in Unix milliseconds, or 0 if the time is unknown."""
         at = bisect_left(self._last, position)
         if at == len(self._last):
             return 0
@@ -84,10 +81,10 @@ class DeliveryTimes:
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
         """Subtract acked messages from the oldest runs, up to the run of `position`.
 
-        Returns pairs of a delivery time in Unix milliseconds and a number of messages.
+        Returns the delivery time in Unix milliseconds and the number of acked messages of each affected run.
         """
         at = bisect_left(self._last, position)
-        if at == len(self._last):  # All remembered messages are acked
+        if at == len(self._last):  # `position` is beyond all runs
             self.clear()
             return ()
         found = []

@@ -15,7 +15,7 @@ class Use:
     """How a subscription is used."""
 
     consumers: int
-    last_used_ms: int  # Time when the last consumer left; if unknown, the time of creation or loading
+    last_used_ms: int  # When the last consumer left; if unknown, when the subscription was created or loaded
     backlog_messages: int
 
 
@@ -30,7 +30,7 @@ def is_inactive(
 ) -> bool:
     """Return whether a topic may be deleted as inactive.
 
-    `last_used_ms` is when the last client left or the last message arrived, whichever is later.
+    `last_used_ms` is the time when the last client left or the last message arrived, whichever is later.
     """
     if not policies.delete_inactive_topics or producers:
         return False

@@ -1,6 +1,6 @@
-"""The recent flow of a subscription, and its longest recent gap.
+"""The recent message flow of a subscription, and the longest recent gap in the flow.
 
-A gap is the time between two messages, or a time without acks while messages waited.
+A gap is a time without new messages, or a time without acks while messages waited.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ WINDOW_MS: Final = 30_000
 """The flow is measured over this time."""
 
 GAPS: Final = 3
-"""The flow counts as stopped after a silence of this many times the longest recent gap."""
+"""After this many times the longest recent gap, the flow is considered stopped."""
 
 LONGEST_WAIT_MS: Final = 600_000
-"""The flow always counts as stopped after a silence of this length."""
+"""After a gap of this length, the flow is always considered stopped."""
 
-# Bursts that repeat within this time hardly change the lowest and highest number of waiting messages.
 _RECENT_MS: Final = 15_000
 _BUCKET_MS: Final = 3_000
 _GAPS_REMEMBERED: Final = 15
 
 
 class Sample(NamedTuple):
-    """The counts of a subscription at one time."""
+    """The message counts of a subscription at one moment."""
 
     now_ms: int
-    ready_messages: int  # Published messages, except those still delayed
-    # Messages that were acked or skipped by a cursor move. Those that expired since the topic was loaded do not count.
+    ready_messages: int  # Published messages, except messages that are still delayed
+    # Includes messages that a cursor move skipped. Messages that expired since the topic was loaded are left out.
     acked_messages: int
     waiting_messages: int  # An estimate that is 0 only if no message waits
     cursor_version: int  # Rises with each cursor move, but not with acks
@@ -38,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The cumulative counts at one time."""
+    """The cumulative counts at one moment."""
 
     at_ms: int
     ready_messages: int
@@ -50,12 +49,12 @@ class Totals(NamedTuple):
         return cls(sample.now_ms, sample.ready_messages, sample.acked_messages)
 
     def skipping(self, messages: int) -> Totals:
-        """Return the totals as if `messages` more had been acked."""
+        """Return the totals with `messages` added to the acked messages."""
         return self._replace(acked_messages=self.acked_messages + messages)
 
 
 class LongestGap:
-    """The longest of the last 15 to 30 gaps. Gaps are forgotten 15 at a time, so two maxima are enough."""
+    """Remembers the length of the longest recent gap."""
 
     __slots__ = ("_before_ms", "_count", "_now_ms")
 
@@ -77,11 +76,11 @@ class LongestGap:
         self._count += 1
 
     def age(self) -> None:
-        """Treat all remembered gaps as old, to forget them soon."""
+        """Treat all remembered gaps as old, so that they are forgotten soon."""
         self._before_ms, self._now_ms, self._count = self.ms, 0, 0
 
     def patience_ms(self, least_ms: int) -> int:
-        """Return how long a silence may last before the flow counts as stopped."""
+        """Return how long a gap may last before the flow is considered stopped."""
         return min(LONGEST_WAIT_MS, max(least_ms, GAPS * self.ms))
 
 
@@ -110,7 +109,7 @@ class FlowWindow:
             rows[-1] = max(rows[-1], waiting)
 
     def skip(self, messages: int) -> None:
-        """Treat a number of messages as acked before every sample."""
+        """In all samples, treat a number of messages as already acked."""
         for at in range(0, len(self._rows), self._WIDTH):
             self._rows[at + 2] += messages
             self._rows[at + 3] = max(0, self._rows[at + 3] - messages)
@@ -127,7 +126,7 @@ class FlowWindow:
 
     @property
     def begin(self) -> Totals:
-        """The totals at the beginning of a window with samples."""
+        """The totals at the beginning of the window. The window must not be empty."""
         return Totals(*self._rows[:3])
 
     def recent(self, now_ms: int) -> int:

@@ -1,4 +1,4 @@
-"""Pauses between flushes, which store the changed cursors."""
+"""Pauses between flushes. A flush stores the changed cursors."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Final
 __all__ = ["REFUSED_PAUSE_MOST_S", "WINDOW_S", "flush_pause_s", "refused_pause_s"]
 
 WINDOW_S: Final = 1.0
-"""The longest time that an ack stays unstored if a flush takes less than 0.45 s."""
+"""The longest time until an ack is stored, unless flushes are slow."""
 
 REFUSED_PAUSE_MOST_S: Final = 60.0
 """The longest pause between two attempts to store a cursor that the database refuses."""
 
 _LEAST_S: Final = 0.1
-_PAUSES_PER_FLUSH: Final = 20  # Flushing takes less than a twentieth of the time, unless flushes are slow
+_PAUSES_PER_FLUSH: Final = 20  # After a fast flush, the pause is at least this many times as long
 _REFUSED_PAUSE_FIRST_S: Final = 0.2
 
 
 def flush_pause_s(last_flush_s: float) -> float:
-    """Return the seconds between two flushes, assuming that the next flush takes as long as the last flush.
+    """Return the seconds to pause after a flush, assuming that the next flush takes as long as the last flush.
 
-    An ack may have to wait for the rest of one flush, the pause, and the whole next flush. All three fit into
-    `WINDOW_S` unless flushes are slow.
+    At worst, an ack waits for a flush, a pause and a second flush. Together, the three fit into `WINDOW_S` unless
+    flushes are slow.
     """
     return max(_LEAST_S, min(_PAUSES_PER_FLUSH * last_flush_s, WINDOW_S - 2 * last_flush_s))
 
 
 def refused_pause_s(refusals: int) -> float:
-    """Return the seconds to wait after this many refusals in a row."""
+    """Return the seconds to wait after this number of consecutive refusals."""
     return float(min(REFUSED_PAUSE_MOST_S, _REFUSED_PAUSE_FIRST_S * 2 ** min(refusals - 1, 20)))

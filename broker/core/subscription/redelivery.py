@@ -10,14 +10,13 @@ from typing import Final
 from broker.core.cursor.position_set import PositionSet, positions_of
 from broker.core.position import Position, packed
 
-_SLACK: Final = 64  # Stale keys that even a small heap may hold
+_SLACK: Final = 64  # Number of stale keys that a heap of any size may contain
 
 
 class ReplaySet(PositionSet):
     """Positions to send before normal reads, lowest first.
 
-    A heap with lazy deletion finds the lowest block of 1,024 entries quickly, even if a million delayed messages fall
-    due together.
+    A heap with lazy deletion finds the lowest position quickly, even among a million positions.
     """
 
     __slots__ = ("_heap",)
@@ -27,7 +26,7 @@ class ReplaySet(PositionSet):
         self._heap: list[int] = []
 
     def first(self) -> Position | None:
-        """Return the lowest position, or None."""
+        """Return the lowest position, or None if the set is empty."""
         key = self._first_block()
         return None if key is None else next(positions_of(key, self._blocks[key]))
 
@@ -71,9 +70,9 @@ class ReplaySet(PositionSet):
 
 
 class RedeliveryCounts:
-    """How often each entry was taken back from a connected consumer.
+    """The redelivery count of each entry.
 
-    With `every_send`, the count also rises when the consumer leaves, as in Pulsar 2.5 to 2.10.
+    With `every_send`, the count also rises when the entry's consumer leaves, as in Pulsar 2.5 to 2.10.
     """
 
     __slots__ = ("_counts", "_every_send")

@@ -1,6 +1,6 @@
-"""Judge the state of a subscription from its recent history.
+"""Determine the state of a subscription from its recent history.
 
-A window holds the samples of the last 30 seconds. docs/reference/subscription-states.md explains the states and their
+A window contains the samples of the last 30 seconds. See docs/reference/subscription-states.md for the states and the
 thresholds.
 """
 
@@ -25,13 +25,13 @@ _STUCK_AFTER_MS: Final = 30_000
 _IDLE_AFTER_MS: Final = 60_000
 _LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS
 _FEW_MESSAGES: Final = 10
-# Multiplied by the messages per second, these three times become numbers of messages.
+# Each of the next three durations is multiplied by the messages per second.
 _CAUGHT_UP_S: Final = 1
 _NOTABLE_S: Final = 10
 _MOST_NOTABLE_S: Final = 60
 _LEAST_STAY_MS: Final = 30_000
 _STAYS: Final = 3
-# An anchor is the lowest or highest number of waiting messages since the last notable change.
+# The lowest and the highest number of waiting messages are forgotten after this time.
 _FORGET_ANCHOR_MS: Final = 3_600_000
 _LOOK_MS: Final = 1_000
 
@@ -62,11 +62,11 @@ class Verdict(NamedTuple):
 
 
 class Standing:
-    """Judges the state of one subscription.
+    """Determines the state of one subscription.
 
-    Call `look` each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. While
-    `is_settled` is true, a call after each change is enough. Drop an instance once `is_forgettable` returns
-    true, because each instance takes about a kilobyte.
+    Call `look` each second while messages arrive, wait or are acked. At other times, call `look` at `look_again_ms`.
+    While `is_settled` is true, a call after each change is enough. To save memory, drop an instance once
+    `is_forgettable` returns true.
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class Standing:
         self._window = FlowWindow()
         self._ack_gap = LongestGap()
         self._arrival_gap = LongestGap()
-        # An idle subscription gets an instance only when something wakes the subscription, probably a message.
+        # An instance that begins as IDLE was probably created because a message arrived.
         is_awake = state is SubscriptionState.IDLE
         self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - LONGEST_WAIT_MS
         self._is_recurring = False
@@ -116,14 +116,14 @@ class Standing:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the state lasts until something changes."""
+        """Whether the state depends on events only, and not on time."""
         return self.state in (SubscriptionState.STUCK, SubscriptionState.PAUSED)
 
     @property
     def look_again_ms(self) -> int:
         """The time of the next sample if nothing changes before then."""
         soon_ms = self._seen_ms + _LOOK_MS
-        if self._waits or self.is_settled:  # A settled state has an empty window
+        if self._waits or self.is_settled:  # In a settled state, the window is empty
             return soon_ms
         if not self._window.is_full(self._seen_ms):
             return max(soon_ms, self._window.begin.at_ms + WINDOW_MS)
@@ -140,7 +140,7 @@ class Standing:
         )
 
     def look(self, sample: Sample) -> Verdict:
-        """Judge the subscription again and return the verdict. Pass samples in the order of their times."""
+        """Update the state from a new sample. Pass samples in the order in which they were taken."""
         state = self._judged(sample)
         self._seen_ms, self._waits = sample.now_ms, sample.waiting_messages > 0
         if state is not SubscriptionState.DRAINING:
@@ -166,7 +166,7 @@ class Standing:
         if self.state is SubscriptionState.STUCK:
             return self._still_stuck(sample)
         if not -WINDOW_MS <= sample.now_ms - self._seen_ms <= self.look_again_ms - self._seen_ms + WINDOW_MS:
-            self._begin(sample)  # The sample is late, or the clock was set
+            self._begin(sample)  # The sample is late, or the clock was changed
             return SubscriptionState.WATCHING
         self._rest(sample)
         self._count(sample)
@@ -193,9 +193,9 @@ class Standing:
         self._highest_at = self._drains_from = self._window.begin
 
     def _skip(self, sample: Sample) -> None:
-        """Correct all earlier samples for messages that a move of the cursor skipped.
+        """Treat skipped messages as acked in all earlier samples.
 
-        Do not begin a new window, because an exceeded backlog quota may cause such moves every few seconds.
+        Do not begin a new window, because an exceeded backlog quota may move the cursor every few seconds.
         """
         messages = sample.acked_messages - self._acked
         self._version, self._acked = sample.cursor_version, sample.acked_messages
@@ -210,9 +210,9 @@ class Standing:
         is_acked = sample.acked_messages != self._acked
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
-        if is_acked:  # Otherwise, the waiting messages were skipped or have expired
-            # Remember the time without acks, because a slow consumer may pause as long again. A gap of LONGEST_WAIT_MS
-            # would only hide the next failure.
+        if is_acked:  # If nothing was acked, the waiting messages were skipped or have expired
+            # Remember the gap, because a slow consumer may pause like this again. A gap of LONGEST_WAIT_MS or more is a
+            # failure, and is not remembered.
             gap_ms = sample.now_ms - self._progress_ms
             if gap_ms < LONGEST_WAIT_MS:
                 self._ack_gap.add(gap_ms)
@@ -221,14 +221,14 @@ class Standing:
         return SubscriptionState.WATCHING
 
     def _rest(self, sample: Sample) -> None:
-        """If nothing waited at the last sample, add a sample from one second ago in which nothing waits."""
+        """If no message waited at the last sample, assume that no message waited one second ago."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
             self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))
 
     def _count(self, sample: Sample) -> None:
         self._arrived(sample)
-        if not self._waits:  # Nothing waited before, so the wait began at most a second ago
+        if not self._waits:  # No message has waited for more than a second
             self._progress_ms = max(self._progress_ms, sample.now_ms - _LOOK_MS)
         if sample.acked_messages != self._acked:
             self._ack_gap.add(sample.now_ms - self._progress_ms)
@@ -305,9 +305,9 @@ class Standing:
         return self.state in (SubscriptionState.FALLING_BEHIND, SubscriptionState.DRAINING)
 
     def _notable(self, flow_per_s: float) -> float:
-        """Return the smallest change in the number of waiting messages that is not noise.
+        """Return how much the number of waiting messages must rise or fall to count as a change.
 
-        Acks in batches make this number rise and fall.
+        Smaller changes may come from acks in batches.
         """
         waves_s = min(_MOST_NOTABLE_S, 2 * self._ack_gap.ms / 1000)
         return max(_FEW_MESSAGES, flow_per_s * max(_NOTABLE_S, waves_s))

@@ -1,10 +1,9 @@
-"""Record which consumers got and acked the entries of one subscription, when and why.
+"""The delivery story of a subscription: which consumers got and acked which entries, and when.
 
-An entry *comes back* when one of its deliveries ends without an ack.
+An entry *comes back* when a delivery of the entry ends without an ack.
 
-Neighbouring entries with the same event share a row, which grows until the database writer takes the row. To read the
-rows of an entry in the right order, sort acks by `until_ms` and all other rows by `at_ms`. This order is right because
-all rows stop growing when entries come back.
+Neighbouring entries with the same event share a row. The row may grow until the database writer takes it. To read an
+entry's rows in order, sort acks by `until_ms` and all other rows by `at_ms`.
 
 This file has over 400 lines because every event changes the same state.
 """
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-# The most rows of one subscription in a round, because all subscriptions share a buffer. A round ends when the writer
-# takes the rows.
+# The most rows that one subscription may add to the shared buffer in a round. A round ends when the database writer
+# takes all rows.
 MOST_ROWS: Final = 2_000
 _MOST_SENT: Final = 1_000
 _GROWS_MS: Final = 1_000
 
 
 class StoryConsumer(Protocol):
-    """The facts about a consumer that a story records."""
+    """The facts that a story records about a consumer."""
 
     @property
     def key(self) -> int: ...
@@ -54,7 +53,7 @@ class StoryEntry(Protocol):
 
 
 class PendingRun(NamedTuple):
-    """Neighbouring entries of one delivery that ends without an ack."""
+    """Neighbouring entries that were delivered together and not acked."""
 
     ledger_id: int
     first: int
@@ -64,13 +63,13 @@ class PendingRun(NamedTuple):
 
 
 class _Broker:
-    """The broker itself, in place of a consumer."""
+    """The broker, recorded in place of a consumer."""
 
     key, name, address = 0, "", ""
 
 
 class _Sent:
-    """A run of entries that was sent to one Exclusive or Failover consumer, whose dispatcher keeps no pending acks."""
+    """Neighbouring entries that were sent to one Exclusive or Failover consumer."""
 
     __slots__ = ("at_ms", "consumer", "first", "last", "ledger_id", "until_ms")
 
@@ -86,8 +85,8 @@ _BROKER: Final = _Broker()
 class DeliveryStory:
     """Records the deliveries and acks of one subscription.
 
-    `subscription_id` is None for a reader's cursor, for which nothing is recorded. Callers need not report deliveries
-    while `watches_deliveries` is false, or acks of consumers while `watches_acks` is false.
+    For a reader, `subscription_id` is None and nothing is recorded. Callers need not report deliveries while
+    `watches_deliveries` is false. They need not report consumers' acks while `watches_acks` is false.
     """
 
     __slots__ = (
@@ -124,7 +123,7 @@ class DeliveryStory:
         self.watches_acks = False
 
     def use_policy(self, mode: DeliveryStoryMode, keep_ms: int) -> None:
-        """Record the events that `mode` selects from now on. A row expires about `keep_ms` after its last event."""
+        """From now on, record the events that `mode` selects. A row expires about `keep_ms` after its last event."""
         self._keep_ms = keep_ms
         self.is_on = self._id is not None and mode is not DeliveryStoryMode.OFF
         self._records_all = self.is_on and mode is DeliveryStoryMode.ALL
@@ -147,7 +146,7 @@ class DeliveryStory:
         cursor: Cursor,
         now_ms: int,
     ) -> None:
-        """Note that entries were sent to a consumer. Pass at least one entry, in ascending order."""
+        """Note that entries were sent to a consumer. Pass at least one entry, and pass entries in ascending order."""
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
@@ -186,10 +185,9 @@ class DeliveryStory:
         self._watch()
 
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
-        """Note that an Exclusive or Failover subscription redelivers everything that is not acked.
+        """Note that an Exclusive or Failover subscription will redeliver all unacked entries.
 
-        Record only the first MOST_ROWS unacked runs and count the later entries, because a consumer may leave behind a
-        million entries.
+        At most MOST_ROWS runs are recorded. The entries of later runs are only counted.
         """
         sent, runs = self._sent, list(self._sent)
         self._growing.clear()
@@ -211,8 +209,8 @@ class DeliveryStory:
         self._watch()
 
     def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
-        """Count the unacked entries from `position` on. `position` must be beyond mark-delete."""
-        events = 1 if self._records_all else 2  # Unless all events are recorded, the delivery is left out too
+        """Count the unacked entries from `position` on. `position` must come after the mark-delete position."""
+        events = 1 if self._records_all else 2  # Two if the delivery was not recorded either
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last
             if (ledger_id, last) < position:
@@ -224,7 +222,7 @@ class DeliveryStory:
                 self._leave_out(ledger_id, first, last, run.at_ms, now_ms, events=events * unacked)
 
     def _first_returns(self, ledger_id: int, first: int, last: int) -> Iterator[Range]:
-        """Yield the parts of a run whose delivery is not recorded yet."""
+        """Yield the ranges of entries that have not come back before."""
         again = self._again
         if not len(again):
             yield ledger_id, first, last
@@ -244,7 +242,7 @@ class DeliveryStory:
     def acked_through(
         self, event: StoryEvent, consumer: StoryConsumer | None, newly: Sequence[Range], now_ms: int
     ) -> None:
-        """Note that a cumulative ack or the time to live has acked the runs of entries in `newly`."""
+        """Note that a cumulative ack or message expiry has acked the entries in `newly`."""
         again = self._again
         for ledger_id, first, last in newly:
             runs: Iterable[tuple[int, int, int, int]] = ((0, ledger_id, first, last),)
@@ -267,18 +265,18 @@ class DeliveryStory:
     def lettered(
         self, event: StoryEvent, consumer: StoryConsumer, position: Position, topic: str, now_ms: int
     ) -> None:
-        """Note that the broker wrote a consumer's entry to a retry-letter or dead-letter topic."""
+        """Note that the broker wrote an entry to a retry-letter or dead-letter topic."""
         self._note(event, consumer, *_span(position), now_ms, detail=topic)
 
     def moved(self, mark_delete: Position) -> None:
-        """Forget the entries that a move of the cursor has passed."""
+        """Forget the entries up to `mark_delete`, because the cursor was moved."""
         self._growing.clear()
         self._again.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
         self._forget_sent_through(mark_delete)
         self._watch()
 
     def passed(self, position: Position) -> None:
-        """Forget one entry that an operator acked beyond mark-delete."""
+        """Forget an entry that an operator acked."""
         self._again.discard(position)
         self._watch()
 
@@ -346,7 +344,7 @@ class DeliveryStory:
     def _leave_out(
         self, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int, *, events: int = 0
     ) -> None:
-        """Count events for which there is no room, in one row per ledger and round."""
+        """Count events without recording them. In a round, each ledger has at most one row for the count."""
         events = events or last - first + 1
         row = self._left_out.get(ledger_id)
         if row is None:
@@ -391,7 +389,7 @@ def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent
 
 
 def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
-    """Yield the parts of `runs` that are not wholly acked. `runs` must ascend."""
+    """Yield ranges of the entries that are not fully acked. `runs` must be in ascending order."""
     mark_delete = cursor.mark_delete
     holes = cursor.holes(sys.maxsize) if cursor.has_holes else iter(())
     hole = next(holes, None)
@@ -429,7 +427,7 @@ def _span(position: Position) -> tuple[int, int, int]:
 def _runs(
     positions: Sequence[Position], count_of: Callable[[Position], int] | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Split positions into runs with one redelivery count each, and yield (count, ledger_id, first, last)."""
+    """Split ascending positions into runs of equal redelivery counts. Yield (count, ledger_id, first, last)."""
     if not positions:
         return
     ledger_id, first = positions[0]

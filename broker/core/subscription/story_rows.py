@@ -11,7 +11,8 @@ from typing import Final
 
 __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 
-# The most entries in a row, so that a query for one entry reads only nearby rows. UNRECORDED rows have no limit.
+# A table row covers at most this many entries, so that a query for one entry reads few rows. UNRECORDED rows have no
+# limit.
 MOST_ENTRIES: Final = 1024
 MOST_ROWS: Final = 5_000  # PostgreSQL stores this many rows in about 50 ms
 
@@ -24,8 +25,8 @@ class StoryEvent(IntEnum):
     ACKED = 2
     PARTLY_ACKED = 3
     ASKED_AGAIN = 4  # The client asked for redelivery
-    NEGATIVELY_ACKED = 5  # The broker's delay after a negative ack is over
-    TIMED_OUT = 6  # The broker's ack timeout is over
+    NEGATIVELY_ACKED = 5  # The broker's delay after a negative ack has ended
+    TIMED_OUT = 6  # The broker's ack timeout has expired
     CONSUMER_LEFT = 7
     CONSUMER_SWITCHED = 8
     TAKEN_BACK = 9  # An operator asked for redelivery
@@ -40,7 +41,7 @@ class StoryEvent(IntEnum):
 
 @dataclass(slots=True, kw_only=True)
 class StoryRow:
-    """One event of neighbouring entries on one subscription. The row may grow until the writer takes it."""
+    """One kind of event for neighbouring entries of one subscription. The row may grow while it is in the buffer."""
 
     subscription_id: int
     event: StoryEvent
@@ -63,7 +64,7 @@ class StoryBuffer:
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._rows: list[StoryRow] = []
-        self.round = 0  # Rises when the rows are taken, because taken rows must not grow
+        self.round = 0  # Number of the current round; rows of earlier rounds must not grow
 
     @property
     def has_room(self) -> bool:

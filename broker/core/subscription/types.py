@@ -11,7 +11,7 @@ from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
 
 RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
 _RESERVED_PREFIXES: Final = ("pulsar.repl",)
-_MAX_NAME_BYTES: Final = 1024  # An entry of a PostgreSQL index holds at most about 2,700 bytes
+_MAX_NAME_BYTES: Final = 1024  # PostgreSQL limits an index entry to about 2,700 bytes
 
 
 class SubscriptionType(Enum):

@@ -62,19 +62,19 @@ _REFUSED: Final = {
 
 
 def refusal(status: int, reason: str) -> HttpResponse:
-    """Return a refusal as Pulsar writes it: {"reason": …}."""
+    """Return a refusal in Pulsar's format: {"reason": …}."""
     return HttpResponse(json_reason(reason), status=status, content_type="application/json")
 
 
 class _Parser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
-        """Return any JSON value, because Pulsar's bodies may be numbers, strings and lists."""
+        """Return any JSON value, because a body may be a number, a string or a list."""
         return json.loads(request.body)
 
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Return the first value of each parameter, as Pulsar does. An empty value counts as left out."""
+        """Like Pulsar, use the first value of each parameter. A parameter with an empty value counts as missing."""
         assert isinstance(request, AdminRequest)
         return {name: value for name, value in parse_query(request.query_string).items() if value}
 
@@ -88,11 +88,11 @@ class _Renderer(BaseRenderer):
 
 class _Api(NinjaAPI):
     def get_content_type(self) -> str:
-        """Return the type without a charset, because JSON is UTF-8."""
+        """Return the type without a charset, because JSON is always UTF-8."""
         return "application/json"
 
     def get_openapi_schema(self, *args: Any, **named: Any) -> OpenAPISchema:
-        """Add the refusals, which Ninja does not know about."""
+        """Add the refusals to the schema, because Ninja does not know them."""
         schema = super().get_openapi_schema(*args, **named)
         for operations in schema["paths"].values():
             for each in operations.values():
@@ -103,7 +103,7 @@ class _Api(NinjaAPI):
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Only count the errors if there are many, because listing them would block the event loop."""
+        """Replace a long list of errors with a count, because building the list would block the event loop."""
         count = sum(each.pydantic_validation_error.error_count() for each in error_contexts)
         if count <= _MOST_LISTED_ERRORS:
             return super().validation_error_from_error_contexts(error_contexts)
@@ -113,7 +113,7 @@ class _Api(NinjaAPI):
 
 
 def _complaint(found: Mapping[str, Any]) -> str:
-    """Say what is wrong with a request, without naming arguments of Python functions."""
+    """Return a message that says what is wrong with a request."""
     place, *names = found["loc"]
     wrong = str(found["msg"]).removeprefix("Value error, ")
     if found["type"] == "too_long" and "max_length" in found.get("ctx", {}):
@@ -124,8 +124,7 @@ def _complaint(found: Mapping[str, Any]) -> str:
     if place != "body":
         name = ".".join(str(each) for each in names)
         return f"the parameter {name} is missing" if is_missing else f"{name}: {wrong}"
-    # Skip names[0], which is the operation's argument for the body, and skip the names of types. Members of Pulsar's
-    # objects begin with a small letter.
+    # names[0] is the Python argument that receives the body. Names that match _TYPE are types, not members of the body.
     member = ".".join(str(each) for each in names[1:] if not _TYPE.match(str(each)))
     if not member:
         return "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {wrong}"
@@ -140,7 +139,7 @@ def _why_not_json(error: BaseException | None) -> str:
             return f"the body is not JSON: it is not UTF-8 at byte {error.start}"
         case RecursionError():
             return "the body cannot be used: it is nested too deeply"
-        case ValueError():  # Python refuses to read a number of more than 4,300 digits
+        case ValueError():  # Python refuses to read an integer of more than 4,300 digits
             return "the body cannot be used: a number in it has too many digits"
         case _:
             return "the body is not JSON"
@@ -168,7 +167,7 @@ def _make_api() -> NinjaAPI:
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        # If a body may have several types, the error with the longest location says most.
+        # If a body may have several types, the error with the longest location is the most precise.
         return refusal(400, _complaint(max(error.errors, key=lambda each: len(each["loc"]))))
 
     @api.exception_handler(InvalidQuery)

@@ -1,6 +1,7 @@
 """The ASGI application for /admin/v2, /lookup/v2 and /topics.
 
-`AdminPages` calls Django views without Django's handler, whose signals would close ORM connections in a thread.
+`AdminPages` does not use Django's request handler, because the handler's signals would close ORM connections in a
+thread.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class AdminPages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await _body(receive)
         if body is None:
-            return  # The client has gone
+            return  # The client has disconnected
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         request = AdminRequest({**scope, "method": method, "query_string": b""}, BytesIO(body))
         request.broker = self._broker
@@ -66,7 +67,7 @@ class AdminPages:
             if name.lower() not in ("content-type", "content-length")
         ]
         if answer.status_code == 204:
-            # Send no content type and no length, because Java's client would wait for a body.
+            # Send no content type and no length, because Pulsar's Java client would wait for a body.
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return
@@ -75,7 +76,7 @@ class AdminPages:
         await respond(scope, send, answer.status_code, body, content_type=content_type, headers=headers)
 
     async def _answer(self, request: AdminRequest, scope: Scope) -> HttpResponseBase:
-        # In the decoded path, a slash inside a topic's name would look like a separator.
+        # Do not decode the path, because a slash inside a topic's name would then look like a separator.
         raw = scope.get("raw_path")
         path = raw.decode("ascii") if raw else quote(scope["path"])
         if path == _OPENAPI_PATH and request.method == "GET":
@@ -96,7 +97,7 @@ class AdminPages:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the body, or None if the client has gone. The server limits the size of the body."""
+    """Return the body, or None if the client has disconnected. The server limits the size of the body."""
     parts: list[bytes] = []
     while True:
         event = await receive()

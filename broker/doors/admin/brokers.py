@@ -23,7 +23,6 @@ BUNDLE: Final = "0x00000000_0xffffffff"  # The whole hash ring, because Vela doe
 _BROKERS: Final = "/admin/v2/brokers"
 _CLUSTER: Final = "/admin/v2/clusters/{segment:cluster}"
 _API_VERSION: Final = "4.0.0"  # Some tools check the version of Pulsar
-# PostgreSQL may not answer, even though the broker counts as ready.
 _HEALTH_WAIT_S: Final = 5.0
 
 router = Router()
@@ -161,7 +160,7 @@ async def get_runtime_configuration(request: AdminRequest) -> dict[str, str]:
 @operation(router, "GET", f"{_BROKERS}/{{segment:cluster}}", Action.RULE)
 async def get_brokers_of_cluster(request: AdminRequest, cluster: str) -> list[str]:
     """List the brokers of the cluster. There is only this one."""
-    if reason := why_absent(request.path):  # The path may be /admin/v2/brokers/backlog-quota-check
+    if reason := why_absent(request.path):  # This route also matches /admin/v2/brokers/backlog-quota-check
         raise Refused(404, f"the admin API has no path {request.path}: {reason}")
     _require_cluster(cluster)
     return [_broker_id(request)]
