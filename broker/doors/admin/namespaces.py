@@ -98,7 +98,7 @@ async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscr
 
 
 async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[str, str]]) -> None:
-    """Act on each topic or subscription, then raise the first refusal, as Pulsar does."""
+    """Act on each topic or subscription, then raise the first refusal."""
     refusals: list[BrokerError] = []
     for topic, subscription in found:
         try:

@@ -1,4 +1,4 @@
-"""The schemas of topics. All partitions of a topic share its schemas."""
+"""The schemas of topics. The partitions of a topic share one set of schemas."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def get_schema_version(
 
 @operation(router, "GET", f"{_SCHEMAS}/schemas", Action.LOOK_UP)
 async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, topic: str) -> AllSchemas:
-    """Return every version of a schema since its last deletion."""
+    """Return every version of a schema since the schema was last deleted."""
     stored = await _stored(request, tenant, namespace, topic)
     return AllSchemas(getSchemaResponses=[SchemaResponse.of(each) for each in stored])
 
@@ -147,7 +147,7 @@ async def post_schema(
 async def delete_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> VersionResponse:
-    """Delete a topic's schema. Its versions stay readable for stored messages, even with force=true."""
+    """Delete a topic's schema. The versions stay readable for stored messages, even with force=true."""
     name = TopicName.parse(named("persistent", tenant, namespace, topic).base)
     versions = await _stored(request, tenant, namespace, topic)
     await request.act("delete_schema", topic=name.full)
