@@ -1,4 +1,4 @@
-"""Read names from PostgreSQL, and refuse names that do not exist."""
+"""Look up tenants, namespaces, topics and subscriptions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NAME: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 
 
 def require_name(what: str, name: str) -> None:
-    """Check a name by Pulsar's rule for tenants. Raises Refused(412)."""
+    """Raise Refused(412) if a name is not valid."""
     if not _NAME.fullmatch(name):
         raise Refused(412, f"{what} name is not valid: use letters, digits and -=:._, 255 at most")
 
 
 def named(domain: str, tenant: str, namespace: str, topic: str) -> TopicName:
-    """Build a topic's name from the parts of a path. Raises InvalidTopicName."""
+    """Build a topic's name from the parts of a path. Raises InvalidTopicName if the name is not valid."""
     return TopicName.parse(f"{domain}://{tenant}/{namespace}/{topic}")
 
 
@@ -57,7 +57,7 @@ class Catalogue:
         return roles
 
     async def granted_admins(self, tenant: str) -> list[str]:
-        """Return the roles with permission to administer a tenant. The tenant need not exist."""
+        """Return the roles that may administer a tenant, even if the tenant does not exist."""
         return await repeat_until_done(
             self._broker.pool, lambda c: namespaces.granted_admins(c, tenant), what="reading permissions"
         )
@@ -76,7 +76,7 @@ class Catalogue:
         return tenant in await self.tenants()
 
     async def namespaces(self, tenant: str) -> list[str]:
-        """Return the namespaces of a tenant as tenant/namespace."""
+        """Return the full names of a tenant's namespaces, such as tenant/namespace."""
         await self.admin_roles(tenant)
         names = await repeat_until_done(
             self._broker.pool, lambda c: namespaces.of_tenant(c, tenant), what="listing namespaces"
@@ -84,7 +84,7 @@ class Catalogue:
         return [f"{tenant}/{name}" for name in names]
 
     async def has_namespace(self, tenant: str, namespace: str) -> bool:
-        """Return whether the namespace exists. Raises InvalidTopicName if its name is not valid."""
+        """Return whether the namespace exists. Raises InvalidTopicName if the name is not valid."""
         parse_namespace(f"{tenant}/{namespace}")
         found = await repeat_until_done(
             self._broker.pool, lambda c: namespaces.find(c, tenant, namespace), what="finding a namespace"
@@ -92,7 +92,7 @@ class Catalogue:
         return found.exists
 
     async def require_namespace(self, tenant: str, namespace: str) -> str:
-        """Return tenant/namespace if it exists."""
+        """Return the full name of a namespace, such as tenant/namespace."""
         if not await self.has_namespace(tenant, namespace):
             raise Refused(404, "Namespace does not exist")
         return f"{tenant}/{namespace}"
@@ -100,10 +100,10 @@ class Catalogue:
     async def topics(
         self, tenant: str, namespace: str, *, domain: str, partitioned: bool = False
     ) -> list[str]:
-        """Return the full names of a namespace's partitions and of its topics without partitions.
+        """Return the full names of a namespace's topics. In place of a partitioned topic, return its partitions.
 
-        The domain `non-persistent` includes topics that are in use but not stored. If `partitioned` is True, return
-        the stored partitioned topics instead.
+        For the domain `non-persistent`, include topics in use that are not in PostgreSQL. If `partitioned` is True,
+        return only partitioned topics.
         """
         full = await self.require_namespace(tenant, namespace)
         stored = await repeat_until_done(
@@ -119,15 +119,15 @@ class Catalogue:
         return sorted(in_use.union(stored))
 
     async def details(self, name: TopicName) -> store.TopicDetails | None:
-        """Return the stored details of a topic, or None if the topic is not stored."""
+        """Return the details of a topic from PostgreSQL, or None if the topic is not there."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.details(c, name.full), what="finding a topic"
         )
 
     async def require(self, name: TopicName) -> store.TopicDetails:
-        """Return a topic's stored details. Raises TopicNotFound.
+        """Return a topic's details. Raises TopicNotFound.
 
-        A non-persistent topic that is in use but not stored has empty details.
+        The details are empty for a non-persistent topic that is in use but not in PostgreSQL.
         """
         found = await self.details(name)
         if found is None:
@@ -143,7 +143,10 @@ class Catalogue:
         )
 
     async def subscription_properties(self, name: TopicName, subscription: str) -> dict[str, str]:
-        """Return a subscription's properties. For a partitioned topic, the first partition with properties decides."""
+        """Return a subscription's properties.
+
+        For a partitioned topic, use the first partition where the subscription has properties.
+        """
         found = await repeat_until_done(
             self._broker.pool,
             lambda c: store.properties_of(c, name.full, subscription),
@@ -152,7 +155,10 @@ class Catalogue:
         return dict(found)
 
     async def last_offload_run(self, topic_id: int) -> store.OffloadRun | None:
-        """Return the latest run of the job `offload` for a topic or for its whole partitioned topic."""
+        """Return the latest run of the job `offload` for a topic.
+
+        For a partition, include runs for the whole partitioned topic.
+        """
         return await repeat_until_done(
             self._broker.pool, lambda c: store.last_offload_run(c, topic_id), what="reading runs"
         )

@@ -1,4 +1,4 @@
-"""Topic lookup over HTTP, for binary clients whose service URL begins with http:// or https://."""
+"""Topic lookup over HTTP, for clients whose service URL begins with http:// or https://."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = Router()
 
 
 class LookupData(BaseModel):
-    """The URLs of the broker that serves a topic. The C++ client needs every member.
+    """The URLs of the broker that serves a topic. The C++ client needs every URL.
 
     The URLs for the binary protocol are set even if their ports are not open.
     """

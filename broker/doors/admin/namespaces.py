@@ -26,7 +26,7 @@ router = Router()
 
 
 class Bundles(BaseModel):
-    """The bundles of a namespace. Every namespace has one bundle."""
+    """The bundles of a namespace. In Vela, every namespace has one bundle."""
 
     boundaries: list[str]
     numBundles: int  # noqa: N815 - Pulsar's name
@@ -85,20 +85,20 @@ async def clear_backlog(request: AdminRequest, tenant: str, namespace: str) -> N
 
 @operation(router, "POST", f"{NAMESPACE}/clearBacklog/{{segment:subscription}}", Action.ADMINISTER)
 async def clear_backlog_of(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
-    """Skip the backlogs of all subscriptions with this name in a namespace."""
+    """Skip the backlog of a subscription on every topic of a namespace."""
     found = await _subscriptions(request, tenant, namespace)
     await _act_on_each(request, "clear", [each for each in found if each[1] == subscription])
 
 
 @operation(router, "POST", f"{NAMESPACE}/unsubscribe/{{segment:subscription}}", Action.ADMINISTER)
 async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
-    """Delete all subscriptions with this name in a namespace. Subscriptions with consumers stay and cause a 412."""
+    """Delete a subscription on every topic of a namespace. A subscription with consumers stays and causes a 412."""
     found = await _subscriptions(request, tenant, namespace)
     await _act_on_each(request, "delete_subscription", [each for each in found if each[1] == subscription])
 
 
 async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[str, str]]) -> None:
-    """Act on each topic or subscription, then raise the first refusal, as Pulsar does."""
+    """Act on each topic or subscription, then raise the first refusal."""
     refusals: list[BrokerError] = []
     for topic, subscription in found:
         try:

@@ -1,4 +1,4 @@
-"""Declare operations of the admin REST API, each with its path and the permission that its caller needs.
+"""Declare the operations of the admin REST API, with their paths and permissions.
 
     @operation(router, "DELETE", "/admin/v2/tenants/{segment:tenant}", Action.RULE)
     async def delete_tenant(request: AdminRequest, tenant: str) -> None: ...
@@ -61,7 +61,7 @@ class Described:
     path: str
     action: str
     summary: str
-    refused: str = ""  # Why the operation always refuses
+    refused: str = ""  # Why the operation refuses every request. Empty for other operations.
 
 
 class _Segment:
@@ -91,7 +91,7 @@ register_converter(_Number, "number")
 
 def _responses(returned: Any) -> dict[int, Any]:
     if returned is HttpResponse:
-        return {200: None}  # Ninja sends the response unchanged
+        return {200: None}  # Without a schema, Ninja sends the response unchanged
     kinds = [each for each in get_args(returned) if each is not NoneType] or [returned]
     may_be_none = returned in (None, Any) or NoneType in get_args(returned)
     responses = {} if returned is None else {200: Union[*kinds] if may_be_none else returned}
@@ -103,12 +103,12 @@ def operation(
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """Register an asynchronous operation. As in Pulsar, a result of None becomes 204 without a body.
 
-    If `action` is None, the caller needs no permission. `refused` says why the operation always refuses. `media_type`
-    is the content type of an operation that returns an HttpResponse.
+    If `action` is None, the caller needs no permission. If the operation refuses every request, `refused` says
+    why. `media_type` is the content type of an operation that returns an HttpResponse.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        # Ninja calls this function before reading parameters. A function that is not async would run in a thread.
+        # Ninja calls this function before reading parameters. A synchronous function would run in a thread.
         async def check(request: AdminRequest) -> Principal:
             if action is not None:
                 request.broker.access.check(request.principal, action, _subject_of(request.path_names))
@@ -119,7 +119,7 @@ def operation(
             result = await view(*args, **kwargs)
             return HttpResponse(status=204) if result is None else result
 
-        # Ninja would look up type names in this module, not in the module that declares the operation.
+        # Look up the type names in the module of `view`. Ninja would look them up in this module.
         signature = inspect.signature(view, eval_str=True)
         vars(answer)["__signature__"] = signature
         extra: dict[str, Any] = {ACTION_KEY: _WORDS[action], **({REFUSAL_KEY: refused} if refused else {})}

@@ -23,7 +23,7 @@ router = Router()
 
 
 class PartitionedMetadata(PulsarObject):
-    """How many partitions a topic has, and its properties."""
+    """The number of partitions and the properties of a topic."""
 
     partitions: Number
     deleted: bool = False
@@ -46,7 +46,7 @@ async def get_partitions(
     except TopicNotFound:
         if not checkAllowAutoCreation:
             raise
-        # The client connects to the partitions next, so create the topic if policies give it partitions.
+        # Create the topic if the policies ask for partitions, because the client connects to the partitions next.
         return PartitionedMetadata(partitions=await request.broker.partition_count(name, create=True))
     return PartitionedMetadata(partitions=found.partitions, properties=dict(found.properties))
 
@@ -91,7 +91,7 @@ async def delete_partitioned_topic(
 ) -> None:
     """Delete a partitioned topic with its partitions. A persistent topic with clients needs force=true.
 
-    A non-persistent topic with clients is refused, even with force=true.
+    A non-persistent topic with clients cannot be deleted, even with force=true.
     """
     name = named(domain, tenant, namespace, topic)
     if name.partition is not None:
@@ -115,7 +115,7 @@ async def create_missed_partitions(
 async def terminate_partitions(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> dict[int, MessageIdData]:
-    """End a partitioned topic and return the id of the last message of each partition."""
+    """Terminate a partitioned topic and return the last message id of each partition."""
     name = named(domain, tenant, namespace, topic)
     count = (await Catalogue(request.broker).require(name)).partitions
     if not count:

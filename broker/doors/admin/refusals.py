@@ -1,4 +1,4 @@
-"""The HTTP statuses of refusals in the admin API. They follow Pulsar's."""
+"""The HTTP statuses of refusals in the admin API, as in Pulsar."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from broker.topics.policies import PolicyConflict
 
 __all__ = ["Refused", "status_of"]
 
-# The first class that matches an error decides its status.
+# The first class that matches an error decides the status.
 _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (AuthenticationFailed, 401),
     (NotAuthorized, 403),

@@ -43,7 +43,7 @@ class PulsarObject(BaseModel):
 
 
 class AdminRequest(ASGIRequest):
-    """A Django request with the raw query. Django would decode the query differently from Vela's other APIs."""
+    """A Django request that keeps the query undecoded. Vela's APIs decode the query differently from Django."""
 
     broker: AdminPort
     principal: Principal
@@ -51,7 +51,7 @@ class AdminRequest(ASGIRequest):
     query_string: bytes  # Still percent-encoded
 
     def _set_content_type_params(self, meta: Mapping[str, str]) -> None:
-        """Ignore the parameters of the content type. JSON is UTF-8, and Django fails on some parameters."""
+        """Ignore the parameters of the content type. JSON is always UTF-8, and Django fails on some parameters."""
         self.content_type = meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         self.content_params = {}
 

@@ -1,4 +1,4 @@
-"""The schemas of topics. All partitions of a topic share its schemas."""
+"""The schemas of topics. The partitions of a topic share one set of schemas."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def type_named(name: str) -> SchemaType:
 
 
 class SchemaPayload(PulsarObject):
-    """A schema in a request body. The definition of a primitive type is empty."""
+    """A schema in a request body. For a primitive type, `text` is empty."""
 
     type: str
     text: str = Field(default="", alias="schema")
     properties: dict[str, str] = Field(default_factory=dict)
 
     def definition(self) -> SchemaDefinition:
-        """Return the schema. Raises Refused(422) if it is invalid or a KeyValue schema."""
+        """Return the schema. Raises Refused(422) for an invalid schema and for any KeyValue schema."""
         type_ = type_named(self.type)
         if type_ is SchemaType.KEY_VALUE:
             raise Refused(422, "a KeyValue schema is stored by the producer that uses it, not over this API")
@@ -86,7 +86,7 @@ class SchemaResponse(BaseModel):
 
 
 class AllSchemas(BaseModel):
-    """Every version of a topic's schema since its last deletion."""
+    """Every version of a topic's schema since the schema was last deleted."""
 
     getSchemaResponses: list[SchemaResponse]  # noqa: N815 - Pulsar's name
 
@@ -123,7 +123,7 @@ async def get_schema_version(
 
 @operation(router, "GET", f"{_SCHEMAS}/schemas", Action.LOOK_UP)
 async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, topic: str) -> AllSchemas:
-    """Return every version of a schema since its last deletion."""
+    """Return every version of a schema since the schema was last deleted."""
     stored = await _stored(request, tenant, namespace, topic)
     return AllSchemas(getSchemaResponses=[SchemaResponse.of(each) for each in stored])
 
@@ -134,7 +134,7 @@ async def post_schema(
 ) -> dict[str, VersionResponse]:
     """Store a schema if it is new, and return its version.
 
-    The compatibility strategy must allow a new schema.
+    A new schema must satisfy the compatibility strategy.
     """
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     await find_or_make_topic(request, TopicName.parse(name.base))
@@ -147,7 +147,7 @@ async def post_schema(
 async def delete_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> VersionResponse:
-    """Delete a topic's schema. Its versions stay readable for stored messages, even after force=true."""
+    """Delete a topic's schema. The versions stay readable for stored messages, even with force=true."""
     name = TopicName.parse(named("persistent", tenant, namespace, topic).base)
     versions = await _stored(request, tenant, namespace, topic)
     await request.act("delete_schema", topic=name.full)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["entry_answer"]
 
 _MOST_HEADER_CHARACTERS: Final = 65_000  # HTTP clients in Python fail above this limit
-_SIGNED: Final = 1 << 63  # Java writes this and all higher unsigned numbers as negative numbers
+_SIGNED: Final = 1 << 63  # From this number on, Java writes unsigned 64-bit numbers as negative
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}
 
@@ -30,9 +30,9 @@ _CODECS: Final = {each.value: each.name for each in Compression}
 def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
     """Return an entry as an HTTP answer. A batch is not split.
 
-    The payload is decompressed, unless the entry is encrypted or a chunk. Raises Refused(500) if the entry is damaged
-    or the payload cannot be decompressed to at most `most_bytes`. Raises Refused(422) if a value is too long for a
-    header.
+    Payloads are decompressed, except encrypted payloads and chunks. Raises Refused(500) if the entry is damaged, if
+    decompression fails, or if the decompressed payload exceeds `most_bytes`. Raises Refused(422) if a value is too long
+    for a header.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"
     if entry.flags & FLAG_CORRUPT:
@@ -73,7 +73,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
 
 def _headers(metadata: MessageMetadata) -> dict[str, str]:
     found: dict[str, str] = {}
-    has: Any = metadata.HasField  # The type of HasField allows literal names only
+    has: Any = metadata.HasField  # Any, because the type of HasField accepts only literal names
     for field, name in (
         ("publish_time", "publish-time"),
         ("event_time", "event-time"),

@@ -54,7 +54,6 @@ async def peek(
     cursor = found.cursor
     if position > cursor.backlog_entries:
         raise Refused(404, "Message not found")
-    # Skip only the earlier entries. A longer skip could also pass acknowledged entries after the wanted entry.
     before = await with_index(found_topic.reader, lambda: cursor.position_after_entries(position - 1))
     after = found_topic.log.ledgers.next_after(before.mark_delete)
     return await _entry(request, found_topic, cursor.next_unacked(after))
@@ -112,13 +111,13 @@ async def get_last_message_id(
 ) -> MessageIdData:
     """Return the id of the last message.
 
-    If the topic stores no message, the ledger and the entry are -1.
+    If the topic stores no message, the ledger id and the entry id are -1.
     """
     name = named(domain, tenant, namespace, topic)
     try:
         found = await opened(request, name, "GetLastMessageId")
     except Refused as refused:
-        # For this operation alone, Pulsar answers 404 for a partitioned topic.
+        # Here Pulsar answers 404 for a partitioned topic. In other operations it answers 405.
         raise Refused(404 if name.domain == "persistent" else 405, refused.reason) from refused
     ledgers = found.log.ledgers
     last = ledgers.last_position()

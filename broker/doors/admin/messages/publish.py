@@ -74,13 +74,13 @@ class RestMessages(PulsarObject):
     producerName: _Text | None = None
     schemaVersion: Number = -1  # Negative if not given
     keySchema: str | None = None
-    valueSchema: str | None = None  # A SchemaInfo in JSON, which may be in base64
+    valueSchema: str | None = None  # A SchemaInfo in JSON. The JSON may be encoded in base64.
 
 
 class RestResult(BaseModel):
     """The result for one message."""
 
-    messageId: str | None = None  # ledger:entry:partition
+    messageId: str | None = None  # In the form ledger:entry:partition
     errorCode: int = 0
     errorMsg: str | None = None
     schemaVersion: int = 0
@@ -97,7 +97,7 @@ class RestResults(BaseModel):
 async def publish_messages(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, given: RestMessages
 ) -> RestResults:
-    """Publish messages. A key chooses the partition. A request's messages without a key all go to one partition."""
+    """Publish messages. The key decides the partition. A request's messages without a key go to one partition."""
     name = named(domain, tenant, namespace, topic)
     count = await request.broker.partition_count(name, create=True)
     return await _published(request, name, _by_key(name, count, given.messages), given)
@@ -127,7 +127,7 @@ _turns = itertools.count()
 
 
 def _by_key(name: TopicName, count: int, messages: Sequence[RestMessage]) -> list[TopicName]:
-    """Choose the topic or partition for each message. Keys are hashed as in the Java client by default."""
+    """Choose the topic or partition for each message. Keys are hashed with the Java client's default hash."""
     if not count:
         return [name] * len(messages)
     turn = next(_turns) % count
@@ -207,7 +207,7 @@ async def _all_outgoing(
 ) -> list[OutgoingMessage]:
     """Return the messages to store.
 
-    Checks against a schema may take long, so other connections get turns between messages.
+    Checks against a schema may take long, so let other tasks run between messages.
     """
     outgoing: list[OutgoingMessage] = []
     turn_s = time.monotonic()

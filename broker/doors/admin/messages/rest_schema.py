@@ -38,7 +38,7 @@ class RestSchema:
 
     stored: SchemaDefinition | None = None  # The topic's schema
     version: bytes = b""
-    new: SchemaDefinition | None = None  # A schema in the request. Opening the producer stores this schema.
+    new: SchemaDefinition | None = None  # The schema in the request. Opening the producer stores this schema.
 
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.
@@ -76,7 +76,7 @@ def _encoded(type_: SchemaType, text: str) -> bytes:
 async def schema_of(
     schemas: Schemas, topic: TopicName, *, version: int, key_schema: str | None, value_schema: str | None
 ) -> RestSchema:
-    """Return the schema that a request names, or else the topic's latest schema.
+    """Return the schema or schema version that a request gives, or else the topic's latest schema.
 
     Raises Refused for a schema that REST cannot use, and SchemaNotFound for a version that is not stored.
     """
@@ -97,7 +97,7 @@ async def schema_of(
 
 
 def _read(text: str) -> SchemaDefinition:
-    """Read a SchemaInfo from JSON, which may be in base64."""
+    """Read a SchemaInfo from JSON. The JSON may be encoded in base64."""
     try:
         info: Any = json.loads(
             text if text.lstrip().startswith("{") else base64.b64decode(text, validate=True)

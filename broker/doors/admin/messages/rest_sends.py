@@ -23,7 +23,7 @@ RECEIPT_TIMEOUT_S: Final = 30.0
 
 
 class RestSends(AwaitedSends):
-    """One producer of a request. Call `open`, then `publish` for each message, then `close`."""
+    """Publishes to one topic or partition. Call `open`, then `publish` for each message, then `close`."""
 
     def __init__(self, broker: PublishPort, producer_request: ProducerRequest) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class RestSends(AwaitedSends):
         """Store one message and wait for its receipt.
 
         Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the next id. Raises
-        SendOutcomeUnknown if there is no receipt, and any other BrokerError if the message is not stored.
+        SendOutcomeUnknown if there is no receipt, and another BrokerError if the message is not stored.
         """
         producer = self._producer
         if producer is None:

@@ -1,6 +1,6 @@
 """Convert Pulsar's backlog quotas to Vela's policies and back.
 
-Quotas by size and by age share `backlog_quota_policy`.
+The size quota and the age quota share the policy `backlog_quota_policy`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
 
 
 def names_of(kind: QuotaType, found: Values) -> list[str]:
-    """Return the policies that must be unset to remove a quota."""
+    """Return the names of the policies to unset when a quota is removed."""
     is_alone = not _others(kind, found)
     return [_NAMES[kind], *(["backlog_quota_policy"] if is_alone else [])]
 
@@ -51,7 +51,7 @@ def _others(kind: QuotaType, found: Values) -> list[QuotaType]:
 def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str, object]:
     """Return the policies that set one quota.
 
-    Raises Refused(412) if the other kind of quota has a different `policy`.
+    Raises Refused(412) if the other quota has a different `policy`.
     """
     others = _others(kind, found)
     now = found.get("backlog_quota_policy", _DEFAULT_POLICY)

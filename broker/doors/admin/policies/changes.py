@@ -32,7 +32,7 @@ async def of_topic(request: AdminRequest, name: TopicName) -> Holder:
 async def values(request: AdminRequest, holder: Holder, *, applied: bool) -> Values:
     """Return the policies that are set on a holder. If `applied` is True, return all policies in force instead.
 
-    Policies in force complete each partly set policy of Pulsar, such as a retention without a time.
+    If only a part of a Pulsar policy is set, such as the size of a retention, add the rest from the policies in force.
     """
     state = await request.broker.policies.documents.read(holder)
     in_force = asdict(state.in_force)
@@ -46,7 +46,7 @@ async def change(
     to_set: Mapping[str, object] | None = None,
     to_unset: Iterable[str] = (),
 ) -> None:
-    """Set and unset policies in one step, unless nothing would change. A value of None unsets a policy."""
+    """Set and unset policies in one step. A value of None unsets a policy."""
     state = await request.broker.policies.documents.read(holder)
     given: dict[str, object] = {**dict.fromkeys(to_unset), **(to_set or {})}
     texts = {

@@ -58,7 +58,7 @@ async def get_policies(request: AdminRequest, tenant: str, namespace: str) -> di
 async def create_namespace(
     request: AdminRequest, tenant: str, namespace: str, policies: Body[dict[str, Any] | None] = None
 ) -> None:
-    """Create a namespace with policies. Ignores unknown policies, empty values, false, 0, -1 and UNDEFINED."""
+    """Create a namespace with policies. Ignores policies that are unknown, empty, false, 0, -1 or UNDEFINED."""
     parse_namespace(f"{tenant}/{namespace}")
     catalogue = Catalogue(request.broker)
     await catalogue.admin_roles(tenant)

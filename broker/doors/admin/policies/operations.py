@@ -192,7 +192,7 @@ async def remove_topic_backlog_quota(
 
 @operation(router, "GET", f"{NAMESPACE}/replication", Action.ADMINISTER)
 async def get_replication_clusters(request: AdminRequest, tenant: str, namespace: str) -> list[str]:
-    """List the clusters that a namespace is replicated to. There is one."""
+    """List the clusters of a namespace. Vela has one cluster."""
     await of_namespace(request, tenant, namespace)
     return [CLUSTER]
 

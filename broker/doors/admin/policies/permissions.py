@@ -70,7 +70,10 @@ async def grant_subscription_permission(
 async def revoke_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
 ) -> None:
-    """Revoke a role's permission to use a subscription. If no role is left, all consumers may use the subscription."""
+    """Revoke a role's permission to use a subscription.
+
+    If no role has this permission, all consumers may use the subscription.
+    """
     subject = await _namespace(request, tenant, namespace)
     await _set(request, replace(subject, subscription=subscription), [role], [])
 
@@ -93,7 +96,7 @@ async def revoke_namespace_permission(request: AdminRequest, tenant: str, namesp
 async def get_topic_permissions(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> _Roles:
-    """Return what each role may do with a topic, by the permissions on the topic and on its namespace."""
+    """Return the permissions of each role on a topic, including permissions on the namespace."""
     subject = await _topic(request, domain, tenant, namespace, topic)
     granted = await _granted(request, f"{tenant}/{namespace}")
     of_namespace = granted.namespaces.get(subject.namespace, {})
@@ -155,7 +158,7 @@ async def _topic(request: AdminRequest, domain: str, tenant: str, namespace: str
 
 
 async def _granted(request: AdminRequest, namespace: str) -> Grants:
-    """Read permissions from PostgreSQL. Without VELA_AUTHENTICATION, the broker has no permissions in memory."""
+    """Read permissions from PostgreSQL. Without VELA_AUTHENTICATION, the broker does not load them into memory."""
     return await repeat_until_done(
         request.broker.pool, lambda c: access.of_namespace(c, namespace), what="reading permissions"
     )

@@ -29,7 +29,7 @@ class _Refused:
     path: str
     reason: str
     changes: tuple[str, ...] = ("POST", "DELETE")
-    default: Any = None  # Answer to a GET. None becomes 204.
+    default: Any = None  # Answer to a GET. If None, the status is 204.
 
 
 _BOOKIES: Final = "Vela stores messages in PostgreSQL: set up replication in PostgreSQL"

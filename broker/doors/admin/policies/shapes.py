@@ -27,7 +27,7 @@ class Retention(PulsarObject):
 
 
 class BacklogQuota(PulsarObject):
-    """A limit on a backlog. The value -1 or no value means no limit."""
+    """A limit on a backlog. A missing value or -1 means no limit."""
 
     limitSize: int | None = None  # Bytes
     limitTime: int | None = None  # Seconds
@@ -66,7 +66,7 @@ class AutoSubscriptionCreation(PulsarObject):
 
 
 class DelayedDelivery(PulsarObject):
-    """Whether the broker delays messages, and the longest delay. A longest delay of 0 means no limit."""
+    """Whether the broker may delay messages, and for how long. A maximum delay of 0 means no limit."""
 
     # Milliseconds. The value is checked but not stored, because Vela's precision is fixed.
     tickTime: int = 1000

@@ -35,14 +35,14 @@ class AdminPolicy:
     names: tuple[str, ...]  # Names of Vela's policies
     body: Any
     read: Callable[[Values], Any]  # Called only if at least one of `names` is set
-    write: Callable[[Any], dict[str, object]]  # None unsets a policy. Raises Refused for an invalid value.
+    write: Callable[[Any], dict[str, object]]  # A value of None unsets a policy. May raise Refused.
     namespace: str = ""  # Path under a namespace. Empty if namespaces do not have the policy.
     topic: str = ""  # Path under a topic. Empty if topics do not have the policy.
     namespace_verb: str = "POST"
     topic_verb: str = "POST"
-    member: str = ""  # Name in the object of all policies of a namespace
+    member: str = ""  # Name in the object with all policies of a namespace
     by_cluster: bool = False  # Whether the member's value is a map from clusters to values
-    unset: Any = None  # Answer to a GET if none of `names` is set. None becomes 204.
+    unset: Any = None  # Answer to a GET while all of `names` are unset. If None, the status is 204.
 
 
 def rounded_up(value: int, unit: int) -> int:
@@ -347,7 +347,7 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
 
 
 def completed(document: Values, in_force: Values) -> Values:
-    """Add values from `in_force` to each of Pulsar's policies that `document` sets only in part.
+    """If `document` sets a policy of Pulsar only in part, add the rest from `in_force`.
 
     For example, if the document sets only the size of the retention, add the time from `in_force`.
     """

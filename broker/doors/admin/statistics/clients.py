@@ -46,8 +46,8 @@ def consumer_stats(
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `ranges` are the consumer's hash slots, or None if the subscription is not Key_Shared. `draining` are former slots
-    in which the consumer still has pending entries.
+    `ranges` are the consumer's hash slots, or None if the subscription is not Key_Shared. `draining` are the
+    consumer's former slots in which the consumer still has pending entries.
     """
     figures = consumer.statistics(rates)
     return ConsumerStats(

@@ -106,7 +106,7 @@ def _state(topic: Topic) -> str:
 
 
 def _ledger(info: LedgerInfo, topic: Topic, *, is_open: bool) -> LedgerStats:
-    """Describe a ledger. As in Pulsar, the entries and size of the open ledger are 0."""
+    """Describe a ledger. As in Pulsar, the open ledger shows 0 entries and size 0."""
     if is_open:
         return LedgerStats(ledgerId=info.ledger_id, entries=0, size=0)
     return LedgerStats(

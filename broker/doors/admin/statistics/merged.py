@@ -13,7 +13,7 @@ __all__ = ["merged"]
 
 M = TypeVar("M", bound=BaseModel)
 
-# Values whose names end like this cannot be added up. Show the largest, or the smallest for names in `_EARLIEST`.
+# For names with these endings, take the largest value, not the sum. Names in `_EARLIEST` are exceptions.
 _LARGEST: Final = (
     "Timestamp",
     "TimeStamp",

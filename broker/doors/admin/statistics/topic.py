@@ -43,9 +43,9 @@ class Asked:
 
 
 async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_ms: int) -> TopicStats:
-    """Return the statistics of a loaded topic. `created_ms` is 0 if the time is unknown.
+    """Return the statistics of a loaded topic. `created_ms` is 0 if the creation time is unknown.
 
-    Raises psycopg.Error, and with `earliest_time` also PersistenceFailed.
+    Raises psycopg.Error. May raise PersistenceFailed if `asked.earliest_time` is True.
     """
     pool, topic_id = broker.pool, topic.topic_id
     properties = await repeat_until_done(

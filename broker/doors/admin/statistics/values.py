@@ -39,10 +39,10 @@ class PublisherStats(BaseModel):
 
 
 class DrainingHash(BaseModel):
-    """A hash whose new entries wait, because a former owner still has pending entries."""
+    """A hash whose new entries wait, because the former consumer still has pending entries."""
 
     hash: int
-    unackMsgs: int  # Entries that are pending at the former owner
+    unackMsgs: int  # Entries that are pending at the former consumer
     blockedAttempts: int  # Number of waiting entries. Pulsar counts attempts to send.
 
 
