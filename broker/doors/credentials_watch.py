@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 60.0  # Read the clock at least this often, because somebody may change it.
+_LONGEST_WAIT_S: Final = 60.0  # Read the clock at least this often, because an operator may set the clock.
 
 
 class CredentialsWatch:
@@ -43,7 +43,7 @@ class CredentialsWatch:
         self._unwatch: Callable[[], None] = lambda: None
 
     def begin(self) -> None:
-        """Watch the guard's client. Call this again when the client has sent new credentials."""
+        """Watch the guard's client. Call this method again when the client has sent new credentials."""
         self.stop()
         if self._broker.access.is_on:
             self._unwatch = self._broker.access.watch(self._recheck)

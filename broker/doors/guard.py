@@ -31,11 +31,11 @@ _Open: TypeAlias = (
 
 
 class GuardedBroker:
-    """The broker as one client may use it.
+    """The broker's methods for one client, with permission checks.
 
-    A request raises NotAuthorized if the client lacks the permission, and AuthenticationFailed if `principal` is
-    None. Code that forgets to authenticate therefore serves nobody. Sends, acks and seeks are not checked separately,
-    because the producer or consumer was checked when it was opened.
+    A request raises NotAuthorized if the client lacks the permission. A request raises AuthenticationFailed if
+    `principal` is None. Producers and consumers are checked when they are opened. Sends, acks and seeks are not
+    checked.
     """
 
     __slots__ = ("_broker", "_open", "principal")
@@ -43,7 +43,7 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # Created on first use, because a guard of pull requests never needs the dictionary.
+        # Created on first use, because a guard for pulls never needs the dictionary.
         self._open: _Open | None = None
 
     @property
@@ -58,11 +58,11 @@ class GuardedBroker:
 
     @property
     def rates(self) -> Rates:
-        """The last measured rates."""
+        """The latest measured rates."""
         return self._broker.rates
 
     def is_ready(self) -> tuple[bool, str]:
-        """Return whether the broker serves clients, and the reason if it does not."""
+        """Return whether the broker serves clients. If it does not, also return the reason."""
         return self._broker.is_ready()
 
     def check_topic(self, action: Action, topic: TopicName, subscription: str = "") -> None:
@@ -73,8 +73,8 @@ class GuardedBroker:
     def recheck(self) -> None:
         """Check the client again after a change of permissions, revocations or passwords.
 
-        Raises AuthenticationFailed for revoked credentials. Raises NotAuthorized if the client has an open producer,
-        consumer or watch without the permission.
+        Raises AuthenticationFailed for revoked credentials. Raises NotAuthorized if the client no longer has the
+        permission for an open producer, consumer or watch.
         """
         if self.principal is not None:
             self._broker.access.check_revoked(self.principal)
@@ -97,7 +97,7 @@ class GuardedBroker:
         if not self.is_locked():
             return
         try:
-            # The permission may have been revoked while the broker opened `client`.
+            # The permission may have been revoked since the first check.
             self._check(action, subject)
         except BrokerError:
             client.detach()
@@ -172,7 +172,7 @@ class GuardedBroker:
         return await self._broker.pull(ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Answer or park a pull from memory. Return None if PostgreSQL must be queried."""
+        """Answer a pull from memory, or park the pull. Return None if PostgreSQL must be queried."""
         self.check_topic(Action.CONSUME, ask.topic)
         return self._broker.pull_now(ask)
 

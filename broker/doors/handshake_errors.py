@@ -17,7 +17,7 @@ class HandshakeRefused(RemoteProtocolError):
 
 
 class InvalidQuery(HandshakeRefused):
-    """Refuses an illegal argument with status 400, in Pulsar's wording."""
+    """Refuses an invalid query parameter with status 400, in Pulsar's wording."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(400, f"Invalid query params: {detail}")

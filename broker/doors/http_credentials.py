@@ -31,8 +31,9 @@ _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return the client that sent a request, or ANONYMOUS if the broker asks for no credentials.
 
-    `token` is used only without an Authorization header. Raises AuthenticationFailed, and TooManyRequests if the role
-    sends too many requests. Raises NotAuthorized if X-Original-Principal is wrong, or if a proxy omits the header.
+    `token` is used only if the request has no Authorization header. Raises AuthenticationFailed. Raises
+    TooManyRequests if the role sends too many requests. Raises NotAuthorized if X-Original-Principal is wrong, or if
+    a proxy omits the header.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -46,7 +47,7 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
         elif name == CHOSEN_METHOD:
             chosen = value.decode("latin-1")
         elif name == ORIGINAL_ROLE:
-            if original_role:  # The proxy and its client may both have sent the header.
+            if original_role:  # Perhaps both the proxy and the client sent the header.
                 raise AuthenticationFailed("the request has several headers X-Original-Principal: send one")
             original_role = value.decode("utf-8", "replace")
     if authorization is None and token:
@@ -69,7 +70,7 @@ def principal_now(
 ) -> Principal | None:
     """Return the client that sent a request, or None if only `principal_of` can check the credentials.
 
-    Raises the errors of `principal_of`.
+    Raises the same errors as `principal_of`.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -83,7 +84,8 @@ def principal_now(
 def challenge_fields(access: AccessPort) -> tuple[tuple[bytes, bytes], ...]:
     """Return the WWW-Authenticate fields of an answer with status 401.
 
-    A broker that accepts only client certificates names Bearer. HTTP demands a scheme, and has none for certificates.
+    If the broker accepts only client certificates, the field names Bearer, because HTTP has no scheme for
+    certificates.
     """
     fields = []
     if access.takes_tokens or not access.takes_passwords:

@@ -29,7 +29,7 @@ class TopicWatchers:
     def on_watch(self, event: events.WatchTopicList) -> None:
         """Watch a topic list.
 
-        A watcher with the same id is replaced, because clients repeat the command to check their lists.
+        If the id is in use, the new watcher replaces the old watcher. Clients repeat the command to check their lists.
         """
         known = self._watchers.pop(event.watcher_id, None)
         if known is not None:
@@ -68,26 +68,26 @@ class TopicWatchers:
         self._peer.engine.send_error(event.request_id, server_error(error), str(error))
 
     def on_close(self, event: events.CloseTopicWatcher) -> None:
-        """End a watcher. An unknown id also gets SUCCESS."""
+        """Close a watcher. Answer SUCCESS even if the id is unknown."""
         watcher = self._watchers.pop(event.watcher_id, None)
         if watcher is not None:
             watcher.close()
         self._peer.engine.send_success(event.request_id)
 
     def writable_again(self) -> None:
-        """Send the updates that waited for the peer."""
+        """Send the waiting updates."""
         for watcher in list(self._watchers.values()):
             watcher.tell()
 
     def lost(self) -> None:
-        """End every watcher after the connection is lost."""
+        """Close every watcher after the connection is lost."""
         watchers, self._watchers = self._watchers, {}
         for watcher in watchers.values():
             watcher.close()
 
 
 class _Watcher:
-    """One watched list. A peer that stops reading gets one combined update later."""
+    """One watched topic list. While the peer does not read, the changes are combined into one update."""
 
     def __init__(self, peer: Peer, watcher_id: int) -> None:
         self._peer = peer
@@ -104,7 +104,7 @@ class _Watcher:
             found.detach()
             return False
         self._list = found
-        self._added = self._removed = frozenset()  # The answer below includes these changes.
+        self._added = self._removed = frozenset()  # The answer below has the whole list.
         self._peer.engine.send_watch_success(
             event.request_id, self._watcher_id, found.names, known_hash=event.topics_hash
         )

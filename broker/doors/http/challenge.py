@@ -14,7 +14,7 @@ __all__ = ["Challenge"]
 
 
 class Challenge(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Adds WWW-Authenticate to answers with status 401, also for WebSocket handshakes."""
+    """Adds WWW-Authenticate to answers with status 401, including refused WebSocket handshakes."""
 
     def __init__(self, inner: Application, *, fields: Sequence[tuple[bytes, bytes]]) -> None:
         super().__init__(inner)

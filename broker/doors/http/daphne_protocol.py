@@ -1,6 +1,6 @@
 """Daphne's WebSocket protocol with flow control in both directions.
 
-Stock Daphne buffers without limit. Pushing 90 MB to a client that does not read took 94 MB of memory. Receiving 60,000
+Daphne itself buffers without limit. Pushing 90 MB to a client that does not read took 94 MB of memory. Receiving 60,000
 frames for a slow application took 98 MB.
 """
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024
-# After this many whole frames, or this many steps of Autobahn's parser, the protocol checks whether another
-# connection should have a turn. A frame or a step takes a few µs.
+# After this many whole frames, or this many steps of Autobahn's parser, the protocol checks whether it must wait for
+# other connections.
 FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
-MAX_UNPARSED_BYTES: Final = 16 * 1024  # Above this, a connection that waits for its turn stops reading.
+MAX_UNPARSED_BYTES: Final = 16 * 1024  # A waiting connection with more unparsed bytes stops reading.
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # 1,000 acks take less than a tenth of this.
-ENVELOPE_BYTES: Final = 64 * 1024  # Room for a JSON message without its payload
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # More than ten times the size of 1,000 acks
+ENVELOPE_BYTES: Final = 64 * 1024  # Room for everything in a JSON message except the payload
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")
@@ -59,7 +59,7 @@ class _Producer:
 
 
 class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne has no types
-    """A WebSocket connection, which its application uses as a `FrameTransport`."""
+    """A WebSocket connection. The application uses the connection as a `FrameTransport`."""
 
     application_queue: InboundQueue
     autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None unless a ping waits for its pong
@@ -86,7 +86,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         super().connectionMade()
 
     def onConnect(self, request: Any) -> Any:  # noqa: N802 - Autobahn's name
-        """Replace the HTTP connection as the transport's producer."""
+        """Replace the HTTP connection as the transport's Twisted producer. Set the size limit of messages."""
         self.transport.unregisterProducer()
         self.transport.registerProducer(_Producer(self), True)
         limit = self._message_limit(request.path.encode("ascii"))
@@ -133,7 +133,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """Refuse a handshake. Autobahn would put the reason into the status line."""
         self.wasNotCleanReason = reason
         headers = [(b"Content-Type", JSON)]
-        if responseHeaders:  # Autobahn passes headers only for an unsupported version.
+        if responseHeaders:  # Autobahn passes headers only for an unsupported WebSocket version.
             code = http.HTTPStatus.UPGRADE_REQUIRED
             headers += [(b"Upgrade", b"websocket"), (b"Sec-WebSocket-Version", b"13")]
         self._answer(code, headers, json_reason(reason))
@@ -147,7 +147,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.sendData(b"\r\n".join(lines))
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Skip Autobahn's log line, which costs more than reading a frame."""
+        """Parse bytes without Autobahn's log line, which takes longer than reading a frame."""
         self._dataReceived(data)
 
     def consumeData(self) -> None:  # noqa: N802 - Autobahn's name
@@ -232,7 +232,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def onPing(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
         """Answer a ping. While the peer does not read, keep only the last ping.
 
-        Otherwise, a peer that only sends pings could fill the memory. RFC 6455 allows one pong for several pings.
+        Pongs for all pings could fill the memory. RFC 6455 allows one pong for several pings.
         """
         if self._is_output_paused:
             self._unanswered_ping = payload
@@ -245,7 +245,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def onClose(self, wasClean: bool, code: int | None, reason: str | None) -> None:  # noqa: N802, N803
         self._settle_probes(alive=False)
         self.output_drained()
-        # Free the buffers, because the garbage collector may find this object much later.
+        # Free the buffers, because the garbage collector may free this object much later.
         self.data, self.message_data = b"", None
         if hasattr(self, "server"):  # False if the connection ended before `onConnect`
             super().onClose(wasClean, code, reason)
@@ -256,7 +256,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.transport.pauseProducing()
 
     def resume_reading(self) -> None:
-        """Read from the socket again. Cancel an unanswered ping's timer, because the pong may wait in the socket."""
+        """Resume reading. Cancel the timer of an unanswered ping, because the pong may wait in the socket."""
         self._is_reading_paused = False
         if self.autoPingTimeoutCall is not None:
             self.autoPingTimeoutCall.cancel()
@@ -266,8 +266,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def check_timeouts(self) -> None:
         """Run Daphne's timeout checks, except while reading is paused or a ping has no answer.
 
-        A second ping would make Autobahn forget the first ping's timer. The first timer would drop the peer despite a
-        pong.
+        If Daphne sent a second ping before the pong, the first ping's timer would drop the peer even after a pong.
         """
         if self._is_heard() and self.autoPingTimeoutCall is None:
             super().check_timeouts()
@@ -329,7 +328,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return bool(self.state == self.STATE_OPEN)
 
     def is_writable(self) -> bool:
-        """Return False once HIGH_WATER_BYTES are unsent, until all bytes are sent."""
+        """If HIGH_WATER_BYTES are unsent, return False until all bytes are sent."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:
@@ -337,7 +336,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._on_writable.append(callback)
 
     def output_paused(self) -> None:
-        """Remember that Twisted's buffer has passed 64 KiB."""
+        """Remember that Twisted's buffer has more than 64 KiB."""
         self._is_output_paused = True
 
     def output_drained(self) -> None:
@@ -353,7 +352,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 callback()
 
     async def drained(self) -> None:
-        """Wait until the socket is writable or the connection is gone."""
+        """Wait until the socket is writable or the connection is closed."""
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
@@ -386,9 +385,9 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 answer.set_result(alive)
 
     def close(self, code: int, reason: str) -> None:
-        """Send a close frame after the written frames. Safe to repeat."""
+        """Send a close frame. Safe to repeat."""
         if self.state == self.STATE_OPEN:
-            # Autobahn's sendClose accepts only 1000 and codes of at least 3000.
+            # Autobahn's sendClose accepts only the code 1000 and codes from 3000 upwards.
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)
 
     def finish(self) -> None:

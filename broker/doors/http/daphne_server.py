@@ -29,7 +29,7 @@ PING_TIMEOUT_S: Final = 60
 
 
 class DaphneServer(LimitedServer):
-    """Serves an ASGI application, but answers long-poll pulls itself. The caller runs Twisted's reactor."""
+    """Serves an ASGI application. Long-poll pulls bypass the application. The caller runs Twisted's reactor."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class DaphneServer(LimitedServer):
         )
 
     def websocket_factory(self) -> Any:
-        """Return the factory of WebSockets with flow control."""
+        """Return the factory for WebSockets with flow control."""
         factory = FlowControlledFactory(self, server=self.server_name)
         factory.setProtocolOptions(
             versions=[13],  # By default, Autobahn also accepts the draft version 8.
             autoPingTimeout=self.ping_timeout,
             allowNullOrigin=True,
             openHandshakeTimeout=self.websocket_handshake_timeout,
-            utf8validateIncoming=False,  # Decoding in `onMessage` checks the text at a tenth of the cost.
-            failByDrop=False,  # Send a close frame with a reason.
+            utf8validateIncoming=False,  # `onMessage` checks the text at a tenth of the cost.
+            failByDrop=False,  # After a violation, send a close frame with a reason.
         )
         return factory
 
@@ -76,9 +76,9 @@ class DaphneServer(LimitedServer):
                 protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
-        """Stop accepting connections, close every WebSocket with 1001, and wait for pulls and applications.
+        """Stop accepting connections, and close every WebSocket with 1001.
 
-        Cancel pulls and then applications that take longer than `timeout_s`.
+        Wait up to `timeout_s` for pulls, and cancel pulls that take longer. Then do the same for applications.
         """
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []
@@ -102,7 +102,7 @@ class DaphneServer(LimitedServer):
             super().protocol_disconnected(protocol)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        """Start an application. Return its queue of events, or None if the connection is gone."""
+        """Start the application for a connection. Return the event queue, or None if the connection is closed."""
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         application = self.application
         if isinstance(protocol, FlowControlledProtocol):

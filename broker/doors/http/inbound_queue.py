@@ -16,7 +16,7 @@ RESUME_BYTES: Final = 256 * 1024
 
 
 class InboundQueue:
-    """A queue that pauses reading from the socket at one limit, and resumes at a lower limit."""
+    """A queue that pauses reading from the socket at a high limit, and resumes reading at a low limit."""
 
     __slots__ = ("_bytes", "_events", "_is_paused", "_on_empty", "_pause", "_resume", "_waiter")
 
@@ -33,7 +33,7 @@ class InboundQueue:
         self._waiter: asyncio.Future[None] | None = None
 
     def put_nowait(self, event: Mapping[str, Any], size_bytes: int = 0) -> None:
-        """Add an event, even above the limits."""
+        """Add an event, even if the queue is over its limits."""
         self._events.append((event, size_bytes))
         self._bytes += size_bytes
         if not self._is_paused and (len(self._events) >= MAX_EVENTS or self._bytes >= MAX_BYTES):

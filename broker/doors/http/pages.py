@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["HttpPages"]
 
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-# The event loop handles messages in this pause between two slices of /metrics.
+# During this pause between two parts of /metrics, the event loop handles messages.
 _PAUSE_S: Final = 0.002
 EVERYBODY: Final = "*"  # This value in VELA_METRICS_ROLES allows every client.
 
@@ -28,7 +28,7 @@ class HttpPages:
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
-        self._making_metrics = asyncio.Lock()  # Two requests at once would leave no pause between slices.
+        self._making_metrics = asyncio.Lock()  # /metrics serves one request at a time.
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]

@@ -1,6 +1,6 @@
-"""Fast reading of WebSocket frames that hold a whole masked message of less than 64 KiB.
+"""Fast reading of WebSocket frames that contain a whole masked message of less than 64 KiB.
 
-Autobahn takes 5 µs for such a frame, and copies all bytes after the frame twice.
+Autobahn takes 5 µs for such a frame, and makes two copies of all bytes after the frame.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _BINARY: Final = 0x82
 _MASKED: Final = 0x80
 _TWO_BYTES_OF_LENGTH: Final = 126
 _MASK_BYTES: Final = 4
-# Up to about this length, XOR of two integers is faster than Autobahn's C code.
+# For payloads up to about this length, XOR of two integers is faster than Autobahn's C code.
 _INTEGER_BYTES: Final = 1200
 _LENGTH: Final = struct.Struct("!H")
 
 
 def whole_frame(data: bytes, at: int, most_bytes: int) -> tuple[int, bool, bytes] | None:
-    """Return the end of the frame at `at`, whether the frame is binary, and the payload.
+    """Read the frame that begins at `at`. Return the frame's end, whether the frame is binary, and the payload.
 
     Return None if Autobahn must read the frame.
     """
@@ -38,7 +38,7 @@ def whole_frame(data: bytes, at: int, most_bytes: int) -> tuple[int, bool, bytes
         length = _LENGTH.unpack_from(data, mask_at)[0]
         mask_at += 2
         if length < _TWO_BYTES_OF_LENGTH:
-            return None  # RFC 6455 demands the one-byte form for this length.
+            return None  # RFC 6455 demands the one-byte form for lengths below 126.
     elif length < 0 or length > _TWO_BYTES_OF_LENGTH:
         return None
     begin = mask_at + _MASK_BYTES

@@ -1,7 +1,7 @@
 """Decode a client's commands into events.
 
 An ACK may have hundreds of thousands of ids, which take half a second to decode. A command with many ids is therefore
-decoded in slices. Each slice is a separate event, and the broker serves other connections between two slices.
+decoded in slices. Each slice becomes a separate event. Between two slices, the broker serves other connections.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ __all__ = [
 SLICE_IDS: Final = 128
 
 _SIGN: Final = 1 << 63
-# Read these numbers only once, because each access to a generated class takes 0.2 to 0.4 µs.
+# Read these numbers only once, because each access to a protobuf class takes 0.2 to 0.4 µs.
 _SEND: Final = pb.BaseCommand.SEND
 _ACK: Final = pb.BaseCommand.ACK
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
-# The pattern matches a SEND with a producer id below 128, a sequence id, and optionally a message count below 128.
+# A plain SEND has only a producer id below 128, a sequence id and, optionally, a message count below 128.
 _PLAIN_SEND: Final = re.compile(
     rb"\x08\x06\x32[\x00-\x7f]\x08[\x00-\x7f]\x10([\x80-\xff]{0,8}[\x00-\x7f])(?:\x18([\x00-\x7f]))?"
 )
 _SEND_SIZE_AT: Final = 3
 _PRODUCER_ID_AT: Final = 5
-_new: Final = tuple.__new__  # 0.2 µs faster than the named tuple's constructor
+_new: Final = tuple.__new__  # 0.2 µs faster than a named tuple's constructor
 
 HAVE_SLICES: Final = frozenset({_ACK, pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES})
 """Commands that `decode_slices` accepts."""
 
 
 def decode_plain_send(frame: Frame) -> events.Send | None:
-    """Decode a simple SEND in half the time that protobuf needs. Return None for any other frame."""
+    """Decode a plain SEND in half the time that protobuf needs. Return None for any other frame."""
     command, entry = frame
     found = _PLAIN_SEND.fullmatch(command)
     if found is None or entry is None or command[_SEND_SIZE_AT] != len(command) - _SEND_SIZE_AT - 1:
@@ -71,7 +71,7 @@ def decode_plain_send(frame: Frame) -> events.Send | None:
 
 
 def decode_event(command: pb.BaseCommand, frame: Frame) -> events.Event:
-    """Decode a command. Raises MalformedCommand, or UnexpectedCommand for a command that only brokers send."""
+    """Decode a command. Raises MalformedCommand. Raises UnexpectedCommand if only brokers send the command."""
     kind = command.type
     if kind == _SEND:
         return _send(command, frame)
@@ -101,9 +101,9 @@ def _send(command: pb.BaseCommand, frame: Frame) -> events.Send:
 
 
 def decode_slices(command: pb.BaseCommand, frame: Frame) -> Iterator[events.Event]:
-    """Decode a command of `HAVE_SLICES` into one or more events. Later events are decoded on demand.
+    """Decode a command of `HAVE_SLICES` into one or more events. Slices are decoded on demand.
 
-    Only the last event of an ACK has the request id. Raises the errors of `decode_event` before the first event.
+    Only the last event of an ACK has the request id. Raises MalformedCommand before the first event.
     """
     many: Sequence[pb.MessageIdData]
     if command.type == _ACK:
@@ -128,7 +128,7 @@ def _ack(command: pb.BaseCommand) -> events.Ack:
     complete(body, command)
     ids: Sequence[pb.MessageIdData] = body.message_id
     if body.ack_type == _CUMULATIVE:
-        ids = ids[:2]  # A second id already makes the ack invalid.
+        ids = ids[:2]  # More than one id is invalid, so two ids are enough.
     return _ack_of(body, ids, is_last=True)
 
 

@@ -1,6 +1,6 @@
 """The broker's end of Pulsar's binary protocol, without I/O.
 
-The engine turns received bytes into events, and answers into bytes. The bytes may arrive in pieces of any length.
+The engine turns received bytes into events, and answers into bytes. Received bytes may arrive in pieces of any length.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ __all__ = ["ServerEngine"]
 
 _EVERY_COMMAND: Final = 1 << 62
 _LONG_COMMAND_BYTES: Final = 1024
-_BYTES_LIKE_A_COMMAND: Final = 128  # This many bytes of a command count as one more command.
-_IDS_LIKE_A_COMMAND: Final = 8  # This many ids count as one command.
-# Clients close the connection after an unknown command.
+# With these two numbers, `receive` counts a long command as several short commands.
+_BYTES_LIKE_A_COMMAND: Final = 128
+_IDS_LIKE_A_COMMAND: Final = 8
+# A client that gets an unknown command closes the connection.
 _ACTIVE_CHANGE_VERSION: Final = 12  # First version with ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # First version with CLOSE_PRODUCER and CLOSE_CONSUMER
-# Only clients whose version text begins with one of these know REACHED_END_OF_TOPIC.
+# Only clients whose version begins with one of these texts know REACHED_END_OF_TOPIC.
 _END_OF_TOPIC_CLIENTS: Final = (
     "Pulsar-Java",
     "Vela-",
@@ -62,8 +63,8 @@ class ServerEngine:
     """The protocol state of one connection.
 
     The owner passes received bytes to `receive`, handles the events in order, and writes the bytes of `data_to_send`.
-    After a RemoteProtocolError, the owner handles the error's `events`, writes, and closes the connection. Before
-    `send_connected`, a client may send only CONNECT and AUTH_RESPONSE.
+    After a RemoteProtocolError, the owner handles the error's `events`, writes the remaining bytes, and closes the
+    connection. Before `send_connected`, a client may send only CONNECT and AUTH_RESPONSE.
     """
 
     def __init__(self, *, server_version: str, max_message_bytes: int) -> None:
@@ -73,7 +74,7 @@ class ServerEngine:
         self._longest_answer_bytes = max_message_bytes + FRAME_PADDING_BYTES
         self._decoder = FrameDecoder(max_message_bytes + FRAME_PADDING_BYTES)
         self._frames: deque[Frame] = deque()
-        self._slices: Iterator[Event] | None = None  # Rest of a long command
+        self._slices: Iterator[Event] | None = None  # Remaining events of a long command
         self._failure: RemoteProtocolError | None = None  # Raised after the earlier commands are decoded
         self._state = ConnectionState.START
         self._accepts = _ACCEPTS[ConnectionState.START]
@@ -104,8 +105,8 @@ class ServerEngine:
         Decodes at most `most` short commands. A longer command counts as several. While `has_more` is True, call this
         method again, with or without new bytes.
 
-        Raises RemoteProtocolError after a violation and enters state FAILED. The error's `events` arrived before the
-        violation. Raises LocalProtocolError in state FAILED.
+        If the peer violates the protocol, enters state FAILED and raises RemoteProtocolError. The error's `events` are
+        the valid commands before the violation. Raises LocalProtocolError if the state is already FAILED.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
@@ -211,7 +212,7 @@ class ServerEngine:
         )
 
     def refuse_connection(self, code: ServerError, message: str) -> None:
-        """Send ERROR and enter state FAILED. The owner then writes and closes the connection."""
+        """Send ERROR and enter state FAILED. The owner must then write the bytes and close the connection."""
         self._enter(ConnectionState.FAILED)
         self._write(answers.error(NO_REQUEST, code, message))
 
@@ -280,7 +281,7 @@ class ServerEngine:
     ) -> None:
         """Send LOOKUP_RESPONSE.
 
-        With `proxy_through_service_url`, the client connects to its own service URL and names `url` in CONNECT.
+        If `proxy_through_service_url` is True, the client connects to its own service URL and names `url` in CONNECT.
         """
         self._write(
             answers.lookup_response(
@@ -335,7 +336,7 @@ class ServerEngine:
             return
         added_first, removed_first = _half(added), _half(removed)
         added_later, removed_later = added - added_first, removed - removed_first
-        # The first update's hash must match the client's list at that time, because the second update may be lost.
+        # Each update carries the hash of the list after that update.
         between = (names - added_later) | removed_later
         self.send_watch_update(watcher_id, added=added_first, removed=removed_first, names=between)
         self.send_watch_update(watcher_id, added=added_later, removed=removed_later, names=names)
@@ -363,13 +364,13 @@ class ServerEngine:
         )
 
     def send_receipts(self, producer_id: int, receipts: Iterable[answers.ReceiptFields]) -> None:
-        """Send SEND_RECEIPTs. Clients close the connection if receipts are not in the order of the sends."""
+        """Send SEND_RECEIPTs. Clients close the connection if receipts are not in the order of the SENDs."""
         frames = answers.send_receipts(producer_id, receipts)
         self._out += frames
         self._out_bytes += sum(map(len, frames))
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
-        """Send SEND_ERROR. The C++ client closes the connection for any code except CHECKSUM_ERROR."""
+        """Send SEND_ERROR. The C++ client closes the connection for every code except CHECKSUM_ERROR."""
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:
@@ -419,7 +420,7 @@ class ServerEngine:
         self._write(answers.ack_response(consumer_id, request_id=request_id, code=code, message=message))
 
     def send_last_message_id(self, request_id: int, *, last: MessageId, mark_delete: MessageId) -> None:
-        """Send GET_LAST_MESSAGE_ID_RESPONSE. Ledger and entry of `last` are -1 if there is no message."""
+        """Send GET_LAST_MESSAGE_ID_RESPONSE. Ledger and entry of `last` are -1 if the topic has no message."""
         self._write(answers.last_message_id(request_id, last=last, mark_delete=mark_delete))
 
     def send_active_consumer_change(self, consumer_id: int, *, is_active: bool) -> None:

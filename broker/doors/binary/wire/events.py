@@ -61,7 +61,7 @@ class AckId(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    # Bit i is set if message i of the batch stays unacked. None or 0 acks the whole entry.
+    # Bit i is set if message i of the batch stays unacked. If the bitset is None or 0, the whole entry is acked.
     ack_set: int | None
 
 
@@ -72,7 +72,8 @@ class Ack(NamedTuple):
     cumulative: bool
     ids: Sequence[AckId]
     validation_error: ValidationError | None  # Why the client discarded the messages
-    request_id: int | None  # Set in the last event of an ACK if the client wants an answer
+    # A long ACK becomes several events. Only the last event has the request id.
+    request_id: int | None
     in_transaction: bool
 
 
@@ -87,21 +88,21 @@ class Redeliver(NamedTuple):
     """The REDELIVER_UNACKNOWLEDGED_MESSAGES command."""
 
     consumer_id: int
-    # Ledger and entry ids. An empty sequence asks for everything that is pending at the consumer.
+    # Pairs of ledger id and entry id. An empty sequence means all pending messages of the consumer.
     positions: Sequence[tuple[int, int]]
-    epoch: int | None  # Consumer epoch of Java's client
-    is_rest: bool = False  # An earlier event has the first positions of this command.
+    epoch: int | None  # Consumer epoch, which the Java client sends
+    is_rest: bool = False  # True if an earlier event has the first positions of the command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connect:
-    """The CONNECT command. Answer with `send_connected`, or call `refuse_connection` and close."""
+    """The CONNECT command. Answer with `send_connected`, or call `refuse_connection` and close the connection."""
 
     client_version: str
     protocol_version: int
     auth_method: str | None
     auth_data: bytes | None
-    proxy_to_broker_url: str | None  # Only a proxy uses this address.
+    proxy_to_broker_url: str | None  # Only a proxy uses this URL.
     supports_auth_refresh: bool
     original_role: str = ""  # Role of the client behind a proxy
     original_method: str | None = None
@@ -110,7 +111,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthResponse:
-    """The AUTH_RESPONSE command, which answers a challenge."""
+    """The AUTH_RESPONSE command, which answers AUTH_CHALLENGE."""
 
     auth_method: str | None
     auth_data: bytes | None
@@ -132,7 +133,7 @@ class PartitionMetadata:
 
     topic: str
     request_id: int
-    create: bool  # The broker may create the topic.
+    create: bool  # Whether the broker may create the topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +153,7 @@ class GetTopicsOfNamespace:
     request_id: int
     namespace: str  # "tenant/namespace"
     mode: TopicsMode
-    pattern: str | None  # If the broker does not support the pattern, the client filters.
+    pattern: str | None  # The client filters the topics if the broker does not support the pattern.
     topics_hash: str | None  # Hash of the list that the client has
 
 
@@ -164,7 +165,7 @@ class OpenProducer:
     producer_id: int
     request_id: int
     producer_name: str | None
-    user_provided_name: bool  # False if the client did not choose the name
+    user_provided_name: bool
     encrypted: bool
     properties: Mapping[str, str]
     schema: Schema | None
@@ -193,11 +194,12 @@ class Subscribe:
     consumer_id: int
     request_id: int
     consumer_name: str
-    priority: int  # 0 is served first
+    priority: int  # Consumers with priority 0 are served first.
     durable: bool
-    # First entry to send to a non-durable subscription. None means LATEST.
+    # First entry to send to a non-durable subscription. The default is LATEST.
     start: MessageId | None
-    start_ack_set: int | None  # Bitset of the messages of `start` to deliver. None delivers all.
+    # Bit i is set if message i of the first entry must be delivered. Without a bitset, the whole entry is delivered.
+    start_ack_set: int | None
     initial_position: InitialPosition
     rollback_s: int  # A new subscription starts this many seconds in the past.
     create_topic: bool
@@ -209,7 +211,7 @@ class Subscribe:
     key_shared_sticky: bool
     key_shared_ranges: Sequence[tuple[int, int]]  # First and last hash slot of each range
     key_shared_out_of_order: bool
-    epoch: int | None  # Consumer epoch of Java's client
+    epoch: int | None  # Consumer epoch, which the Java client sends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,12 +225,12 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seek:
-    """The SEEK command, by id or by time."""
+    """The SEEK command, which moves a subscription to a message id or to a publish time."""
 
     consumer_id: int
     request_id: int
     message_id: MessageId | None
-    # Bit i is set if message i of the batch must be delivered. None delivers all messages.
+    # Bit i is set if message i of the batch must be delivered. Without a bitset, all messages are delivered.
     ack_set: int | None
     publish_time_ms: int | None
 

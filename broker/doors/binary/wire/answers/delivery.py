@@ -1,4 +1,4 @@
-"""Build the head of MESSAGE, which precedes the bytes of an entry.
+"""Build the part of MESSAGE that precedes the entry.
 
 MESSAGE is a very frequent command, so this code encodes it by hand, without protobuf.
 """
@@ -27,7 +27,7 @@ def message_head(
     entry_bytes: int,
     epoch: int | None = None,
 ) -> bytes:
-    """Build the sizes and the command that precede an entry of `entry_bytes` bytes.
+    """Build the sizes and the command that precede the entry.
 
     `partition` is -1 if the topic is not a partition. `ack_set` is None if all messages are unacked. `epoch` is None if
     the client never sent an epoch.
@@ -44,7 +44,7 @@ def message_head(
     if epoch is not None:
         body += b"\x28" + encode(epoch)
     size = len(body)
-    # The bytes 08 09 are the type MESSAGE. The byte 4a begins field 9.
+    # The bytes 08 09 encode the type MESSAGE. The byte 4a begins field 9.
     if size < _ONE_BYTE:
         return b"%b\x08\x09\x4a%c%b" % (_SIZES.pack(size + 8 + entry_bytes, size + 4), size, body)
     command = b"\x08\x09\x4a" + encode(size) + body

@@ -1,6 +1,6 @@
 """Builders for answers about topics.
 
-Answers that have a field `response` always set the field. Clients treat an absent field as a failure.
+The field `response` is always set, because clients treat an absent field as a failure.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def lookup_response(
     proxy_through_service_url: bool,
     redirect: bool = False,
 ) -> bytes:
-    """Build LOOKUP_RESPONSE. With `redirect`, the client repeats LOOKUP at the given URL."""
+    """Build LOOKUP_RESPONSE. If `redirect` is True, the client repeats LOOKUP at the given URL."""
     answer = pb.CommandLookupTopicResponse
     body = answer(
         request_id=request_id,
@@ -130,7 +130,7 @@ def watch_update(
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_UPDATE, watchTopicUpdate=body))
 
 
-@lru_cache(maxsize=16)  # Many watchers share a list.
+@lru_cache(maxsize=16)  # Many watchers may have the same list.
 def topics_hash(topics: frozenset[str]) -> str:
-    """Return the CRC32C of the sorted names joined by commas, as hex in little-endian byte order."""
+    """Return the CRC32C of the sorted, comma-separated names, as little-endian hex."""
     return crc32c(",".join(sorted(topics)).encode()).to_bytes(4, "little").hex()

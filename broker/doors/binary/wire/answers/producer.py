@@ -13,7 +13,7 @@ from vela.wire.varint import UINT64_MASK
 __all__ = ["ReceiptFields", "producer_success", "send_error", "send_receipts"]
 
 ReceiptFields = tuple[int, int, int, int, int]
-"""Sequence id, highest sequence id or 0, ledger, entry, and size in bytes. The size is not sent."""
+"""Sequence id, highest sequence id (0 if absent), ledger id, entry id, entry size. The size is not sent."""
 
 
 def producer_success(
@@ -25,7 +25,7 @@ def producer_success(
     topic_epoch: int | None = None,
     ready: bool = True,
 ) -> bytes:
-    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if the broker knows no stored id."""
+    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if no sequence id of the producer is stored."""
     body = pb.CommandProducerSuccess(
         request_id=request_id,
         producer_name=name,
@@ -40,7 +40,7 @@ def producer_success(
 def send_receipts(producer_id: int, receipts: Iterable[ReceiptFields]) -> list[bytes]:
     """Build a SEND_RECEIPT for each receipt.
 
-    The sequence ids must equal the ids of the SENDs. Ledger and entry are -1 for a duplicate.
+    The sequence ids must equal the sequence ids of the SENDs. For a duplicate, ledger id and entry id are -1.
     """
     encode = varint.encode
     frames: list[bytes] = []
@@ -53,8 +53,8 @@ def send_receipts(producer_id: int, receipts: Iterable[ReceiptFields]) -> list[b
         body = b"\x08%b\x10%b\x1a%c%b" % (producer, encode(sequence_id), len(where), where)
         if highest_sequence_id:
             body += b"\x20" + encode(highest_sequence_id)
-        size = len(body)  # At most 57, so one byte holds each size
-        # The bytes 08 07 are the type SEND_RECEIPT. The byte 3a begins field 7.
+        size = len(body)  # At most 57, so each of the three sizes below takes one byte
+        # The bytes 08 07 encode the type SEND_RECEIPT. The byte 3a begins field 7.
         frames.append(b"\x00\x00\x00%c\x00\x00\x00%c\x08\x07\x3a%c%b" % (size + 8, size + 4, size, body))
     return frames
 

@@ -20,14 +20,14 @@ def schema_response(request_id: int, schema: Schema, version: bytes) -> bytes:
 
 
 def schema_version(request_id: int, version: bytes) -> bytes:
-    """Build GET_OR_CREATE_SCHEMA_RESPONSE. `version` is b"" for the type NONE."""
+    """Build GET_OR_CREATE_SCHEMA_RESPONSE. `version` is b"" for a schema of type NONE."""
     body = pb.CommandGetOrCreateSchemaResponse(request_id=request_id, schema_version=version)
     kind = pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
     return frame_of(pb.BaseCommand(type=kind, getOrCreateSchemaResponse=body))
 
 
 def schema_refused(request_id: int, code: ServerError, message: str, *, creating: bool) -> bytes:
-    """Build the refusal of GET_OR_CREATE_SCHEMA if `creating`, or else of GET_SCHEMA."""
+    """Build GET_OR_CREATE_SCHEMA_RESPONSE or GET_SCHEMA_RESPONSE with an error."""
     if creating:
         kind = pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
         created = pb.CommandGetOrCreateSchemaResponse(
