@@ -51,9 +51,8 @@ class ProducerTable:
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._slots: dict[int, ProducerSlot] = {}
-        self._closed: dict[
-            int, float
-        ] = {}  # The loop time until which SENDs are ignored, for each producer id
+        # For each closed producer's id, the loop time until which SENDs are ignored
+        self._closed: dict[int, float] = {}
 
     def lost(self) -> None:
         """Detach every producer. The broker still stores accepted sends."""
