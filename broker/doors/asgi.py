@@ -34,13 +34,13 @@ CERTIFICATE: Final = "vela.certificate"  # Key in a scope's extensions
 
 
 def certificate_of(scope: Mapping[str, Any]) -> ClientCertificate | None:
-    """Return the client's verified certificate, or None. A certificate must have exactly one common name."""
+    """Return the client's verified certificate, if any."""
     certificate: ClientCertificate | None = scope.get("extensions", {}).get(CERTIFICATE)
     return certificate
 
 
 def json_reason(reason: str) -> bytes:
-    """Return the body of a refusal in the shape of Pulsar's REST API."""
+    """Return the body of a refusal in the format of Pulsar's REST API."""
     return json.dumps({"reason": reason}).encode()
 
 
@@ -60,7 +60,7 @@ async def respond(
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, refusal: HandshakeRefused) -> None:
-    """Refuse an HTTP request or a WebSocket handshake before an application has received an event."""
+    """Refuse an HTTP request or a WebSocket handshake. Call this before the first `receive`."""
     if scope["type"] == "websocket":
         await receive()  # The first event of a WebSocket is websocket.connect.
         await refuse_handshake(send, refusal)

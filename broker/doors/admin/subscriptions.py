@@ -26,8 +26,7 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-# A number of entries. As in Pulsar, a subscription with consumers and a smaller backlog expires nothing unless its
-# oldest message is old enough.
+# A backlog of fewer entries counts as nearly caught up.
 _NEARLY_CAUGHT_UP: Final = 1000
 
 router = Router()
@@ -53,7 +52,7 @@ class ResetCursorData(PulsarObject):
         return {"to": "id", "id": self.text(), "inclusive": not (self.excluded or self.isExcluded)}
 
     def text(self) -> str:
-        """Return the id as ledger:entry, or as ledger:entry:partition:index for a message in a batch."""
+        """Return the message id as ledger:entry, or as ledger:entry:partition:index for a message in a batch."""
         text = f"{self.ledgerId}:{self.entryId}"
         return text if self.batchIndex < 0 else f"{text}:{self.partitionIndex}:{self.batchIndex}"
 
@@ -85,7 +84,7 @@ def _place(given: ResetCursorData | str | None) -> dict[str, object]:
 async def found_subscription(
     request: AdminRequest, name: TopicName, subscription: str, what: str
 ) -> tuple[Topic, Subscription]:
-    """Return a topic and its subscription.
+    """Return a topic and one of its subscriptions.
 
     Raises TopicNotFound. Raises Refused(404) if the subscription does not exist, and Refused(405) for a partitioned or
     non-persistent topic.
@@ -134,7 +133,7 @@ async def create_subscription(
 ) -> None:
     """Create a subscription at a message id, "earliest" or "latest" (the default). Create a missing topic if allowed.
 
-    Policies say whether clients may create topics.
+    Policies say whether a missing topic may be created.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Create subscription", 400)
@@ -185,7 +184,7 @@ async def skip(
     subscription: str,
     entries: int,
 ) -> None:
-    """Skip the next entries."""
+    """Skip this many entries of the backlog."""
     name = named(domain, tenant, namespace, topic)
     await found_subscription(request, name, subscription, "Skip messages")
     await request.act(
@@ -205,8 +204,7 @@ async def expire_older(
 ) -> None:
     """Skip the messages that are older than this many seconds, separately on each partition.
 
-    The answer is 409 if a partition has no backlog, or has consumers and a small backlog without old messages. The
-    other partitions still skip their messages.
+    The answer may be 409 if a partition has no old messages. The other partitions still skip their messages.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -241,10 +239,9 @@ async def expire_through(
 async def expire_all(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, seconds: int
 ) -> None:
-    """Skip messages older than this many seconds, on every durable subscription. The caller needs permission for each.
+    """Skip messages older than this many seconds on all durable subscriptions. The caller needs permission for each.
 
-    The answer is 409 if the request for one of the subscriptions alone would get 409. The other subscriptions still
-    skip their messages.
+    The answer may be 409 if a subscription has no old messages. The other subscriptions still skip their messages.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
@@ -333,7 +330,7 @@ async def analyze_backlog(
     subscription: str,
     at: Body[ResetCursorData | None] = None,
 ) -> BacklogAnalysis:
-    """Count the whole backlog in entries and messages. A place in the body is ignored."""
+    """Count the entries and messages of the whole backlog. A message id in the body is ignored."""
     name = named(domain, tenant, namespace, topic)
     _, found = await found_subscription(request, name, subscription, "Analyze backlog")
     entries, messages = found.cursor.backlog_entries, found.cursor.backlog_messages
@@ -348,7 +345,7 @@ async def analyze_backlog(
 async def _expire_older(
     request: AdminRequest, name: TopicName, subscriptions: Sequence[str], seconds: int
 ) -> None:
-    """Try each subscription on each partition, then raise the first refusal, as Pulsar does."""
+    """Try every subscription on every partition, then raise the first refusal."""
     count = (await Catalogue(request.broker).require(name)).partitions
     names = [name.with_partition(index) for index in range(count)] if count else [name]
     before_ms = request.broker.clock.now_ms() - max(0, seconds) * 1000

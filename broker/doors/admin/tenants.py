@@ -23,7 +23,7 @@ router = Router()
 
 
 class TenantInfo(PulsarObject):
-    """A tenant as Pulsar describes it."""
+    """A tenant in Pulsar's JSON format."""
 
     adminRoles: list[str] | None = None  # noqa: N815 - Pulsar's names
     allowedClusters: list[str] | None = None  # noqa: N815
@@ -37,14 +37,14 @@ async def get_tenants(request: AdminRequest) -> list[str]:
 
 @operation(router, "GET", _TENANT, Action.RULE)
 async def get_tenant(request: AdminRequest, tenant: str) -> TenantInfo:
-    """Return the roles that administer a tenant, and its clusters."""
+    """Return a tenant's admin roles and clusters."""
     roles = await Catalogue(request.broker).admin_roles(tenant)
     return TenantInfo(adminRoles=roles, allowedClusters=[CLUSTER])
 
 
 @operation(router, "PUT", _TENANT, Action.RULE)
 async def create_tenant(request: AdminRequest, tenant: str, info: TenantInfo) -> None:
-    """Create a tenant. Roles that already have permission to administer it keep that permission."""
+    """Create a tenant. Keep permissions that were granted before the tenant existed."""
     require_name("Tenant", tenant)
     catalogue = Catalogue(request.broker)
     if await catalogue.has_tenant(tenant):

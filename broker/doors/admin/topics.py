@@ -1,4 +1,4 @@
-"""List, create and delete topics, and act on a whole topic."""
+"""List, create, delete and maintain topics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ router = Router()
 
 
 class MessageIdData(PulsarObject):
-    """A message id in a body."""
+    """A message id in Pulsar's JSON format."""
 
     ledgerId: int  # noqa: N815 - Pulsar's names, here and below
     entryId: int  # noqa: N815
@@ -47,7 +47,7 @@ class MessageIdData(PulsarObject):
 
     @classmethod
     def of(cls, name: TopicName, position: Position) -> MessageIdData:
-        """Return the id of an entry of a topic or partition."""
+        """Return the message id of an entry."""
         partition = -1 if name.partition is None else name.partition
         return cls(ledgerId=position.ledger_id, entryId=position.entry_id, partitionIndex=partition)
 
@@ -86,7 +86,7 @@ def require_persistent(name: TopicName, what: str, status: int = 405) -> None:
 
 @operation(router, "GET", NAMESPACE, Action.ADMINISTER)
 async def get_topics(request: AdminRequest, domain: str, tenant: str, namespace: str) -> list[str]:
-    """List the topics of a namespace. In place of a partitioned topic, list its partitions."""
+    """List the topics of a namespace. Instead of a partitioned topic, list its partitions."""
     return await Catalogue(request.broker).topics(tenant, namespace, domain=domain)
 
 
@@ -159,10 +159,10 @@ async def delete_topic(
 
 
 async def remove_topic(request: AdminRequest, name: TopicName, *, force: bool) -> None:
-    """Delete a topic with its subscriptions. `force` disconnects its clients first.
+    """Delete a topic with its subscriptions. `force` first disconnects the clients of a persistent topic.
 
-    Raises TopicBusy for a persistent topic with clients, unless `force` is True. Raises Refused(412) for a
-    non-persistent topic with clients, even with `force`.
+    Raises TopicBusy for a persistent topic with clients, unless `force` is True. Raises Refused(412) for every
+    non-persistent topic with clients.
     """
     for each in request.broker.non_persistent.all():
         if name.full in (each.name.full, each.name.base):
@@ -192,7 +192,7 @@ async def unload_topic(request: AdminRequest, domain: str, tenant: str, namespac
 async def terminate_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> MessageIdData:
-    """End a topic and return the id of its last message."""
+    """Terminate a topic, and return the id of its last message."""
     name = named(domain, tenant, namespace, topic)
     await opened(request, name, "Termination")
     await request.act("terminate", topic=name.full)
@@ -215,7 +215,7 @@ async def get_compaction(
 ) -> LongRunningStatus:
     """Return the state of the latest compaction of a topic or partition."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Compaction status")
-    # A compaction that waits for the compactions of other topics is not stored yet.
+    # A waiting compaction is not in the database yet.
     if found.compacted.is_running:
         return LongRunningStatus(status="RUNNING")
     last = await Catalogue(request.broker).last_compaction(found.topic_id)
@@ -228,7 +228,7 @@ async def get_compaction(
 async def offload_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, before: MessageIdData
 ) -> None:
-    """Start to offload the ledgers before the ledger of a message."""
+    """Start to offload the ledgers before a message's ledger."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Offload")
     last = await Catalogue(request.broker).last_offload_run(found.topic_id)
     if last is not None and last.state in _UNENDED:
@@ -261,7 +261,7 @@ async def get_offload(
 
 @operation(router, "DELETE", f"{TOPIC}/truncate", Action.ADMINISTER)
 async def truncate_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
-    """Empty a topic: every durable subscription skips the stored messages."""
+    """Empty a topic. Every durable subscription skips the stored messages."""
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Truncation", 412)
     await Catalogue(request.broker).require(name)

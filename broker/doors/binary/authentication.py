@@ -26,19 +26,19 @@ __all__ = ["ConnectionAuthentication"]
 
 logger = logging.getLogger(__name__)
 
-REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # Challenge that asks for new credentials of the same method
+REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # Challenge that asks the client for new credentials
 REFRESH_TIMEOUT_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 1.0
-# How many times to extend the deadline while the broker does not read from the client. Without this limit, a client
-# that always exceeds its rate could stay connected with expired credentials.
+# How many times to extend the deadline for new credentials while the broker does not read from the client. Without this
+# limit, a client that always exceeds its rate could stay connected with expired credentials.
 _MOST_LOOKS: Final = 600
 
 
 class ConnectionAuthentication:
-    """Authenticates the client of one connection. The guard then checks the permissions of that client.
+    """Authenticates the client of one connection.
 
-    When credentials expire, asks the client for new credentials. Closes the connection if the client does not renew
-    them in time.
+    Asks the client for new credentials when the old credentials expire. Closes the connection if no new credentials
+    arrive in time.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class ConnectionAuthentication:
         )
 
     def on_connect(self, event: events.Connect) -> None:
-        """Answer CONNECTED, at once or after a thread has checked the credentials.
+        """Check the client's credentials and send CONNECTED. Raises AuthenticationFailed or NotAuthorized.
 
-        Raises AuthenticationFailed or NotAuthorized. If the check in the thread fails, closes the connection.
+        A slow check runs as a task. If the check fails, the task closes the connection.
         """
         self._can_refresh = event.supports_auth_refresh
         self._credentials = replace(
@@ -80,10 +80,10 @@ class ConnectionAuthentication:
         self._authenticate(event, self._connected)
 
     def on_auth_response(self, event: events.AuthResponse) -> None:
-        """Check the client's new credentials. Raises the errors of `on_connect`."""
+        """Check the client's new credentials. Raises the same errors as `on_connect`."""
         data = event.auth_data or b""
         if self._credentials.original_data and self._broker.settings.authenticate_original_auth_data:
-            # A proxy passes the challenge on to its client, so the answer has the credentials of that client.
+            # A proxy passes the challenge on to its client, so the answer contains that client's credentials.
             self._credentials = replace(self._credentials, original_method=_method(event), original_data=data)
         else:
             self._credentials = replace(self._credentials, method=_method(event), data=data)
@@ -123,7 +123,7 @@ class ConnectionAuthentication:
         if principal is not None:
             let_in(principal)
             return
-        # Stop reading, because the broker must know the client before it handles later commands.
+        # Stop reading, because later commands must wait for the check.
         self._peer.gate.throttled(True)
         self._check = asyncio.get_running_loop().create_task(self._wait(event, credentials, let_in))
 

@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 SERVER_VERSION: Final = f"Vela {__version__}"
 # Limit on the first frame, whose sender has not authenticated yet.
 MAX_GREETING_BYTES: Final = 64 * 1024
-# Every version of TLS begins with these bytes. As a frame size, they would mean 369 MB.
+# Every TLS connection begins with these bytes. As a frame size, they would mean 369 MB.
 TLS_HANDSHAKE: Final = b"\x16\x03"
 # Decoding 32 commands takes 0.16 ms. Meanwhile, the broker does not check whether the connection's time is used up.
 DECODED_AT_ONCE: Final = 32
@@ -153,7 +153,7 @@ class BinaryConnection:
         self._unread.append(data)
         self._handle_unread()
         if self._is_out_of_turn and (self._events or self._engine.has_more or len(self._unread) > 1):
-            # Do not pause if only one piece waits, because the next read costs less than a pause.
+            # Do not pause for a single unread piece, because the next read costs less than a pause.
             self._link.pause_reading()
 
     def _handle_unread(self) -> None:
@@ -204,7 +204,7 @@ class BinaryConnection:
         return bytes(greeting[:end])
 
     def _decode_more(self) -> bool:
-        """Decode some bytes. Return False if no bytes are left, or if decoding has failed."""
+        """Decode some bytes. Return False if no bytes are left, or if decoding failed earlier."""
         if self._failure is not None:
             return False
         try:
@@ -246,7 +246,7 @@ class BinaryConnection:
 
     def _resume_reading(self) -> None:
         self.peer.heard()  # Do not count the pause as silence of the peer.
-        # The gate may open inside a commit's callback, so continue in a later step of the loop.
+        # The gate may open inside a commit's callback, so continue in the next pass of the event loop.
         self._loop.call_soon(self._continue)
 
     def _continue(self) -> None:
@@ -257,7 +257,7 @@ class BinaryConnection:
             self._link.resume_reading()
 
     def writable_again(self) -> None:
-        """Resume writing and reading after most of the written bytes have left this process."""
+        """Resume writing and reading, because most of the written bytes have left this process."""
         self.peer.drained()
         self._consumers.writable_again()
         self._topic_watchers.writable_again()
@@ -267,9 +267,9 @@ class BinaryConnection:
         self.peer.close(reason)
 
     def lost(self) -> None:
-        """Release everything after the connection is gone. Safe to repeat.
+        """Release everything after the connection is lost. Safe to repeat.
 
-        Pending messages will be delivered again. Free the buffers here, because reference cycles keep the
+        Unacked messages will be delivered again. Free the buffers here, because reference cycles keep the
         connection's objects in memory until garbage collection.
         """
         if self.peer.is_lost:
@@ -311,7 +311,7 @@ class BinaryConnection:
 
 
 def refusal(settings: BrokerSettings, error: BrokerError) -> list[bytes]:
-    """Return the frames that refuse a connection from which nothing has been read."""
+    """Return the frames that refuse a new connection."""
     engine = ServerEngine(server_version=SERVER_VERSION, max_message_bytes=settings.max_message_bytes)
     engine.refuse_connection(server_error(error), str(error))
     return engine.data_to_send()

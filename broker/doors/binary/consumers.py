@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerTable:
-    """Handles commands for consumers, whose ids the client chose."""
+    """Handles the consumer commands of one connection."""
 
     def __init__(self, broker: SubscribePort, peer: Peer, requests: RequestRunner) -> None:
         self._broker = broker
@@ -46,16 +46,16 @@ class ConsumerTable:
         self._slots: dict[int, ConsumerSlot] = {}
 
     def writable_again(self) -> None:
-        """Resume deliveries when the peer can receive bytes again."""
+        """Resume deliveries, because the peer can receive bytes again."""
         for slot in list(self._slots.values()):
             if slot.consumer is not None:
                 slot.consumer.writable_again()
 
     def lost(self) -> None:
-        """Detach every consumer. Pending messages will be delivered again."""
+        """Detach every consumer. Unacked messages will be delivered again."""
         slots = list(self._slots.values())
         self._slots.clear()
-        # Stop all consumers first, so that no messages move to another consumer of this connection.
+        # Stop all consumers first, so that no message goes to another consumer of this connection.
         for slot in slots:
             slot.is_closed = True
             if slot.consumer is not None:
@@ -83,7 +83,10 @@ class ConsumerTable:
             slot.redeliver(event)
 
     def on_subscribe(self, event: events.Subscribe) -> None:
-        """Open a consumer. Answer SUCCESS if it is already open, and refuse while it is being opened."""
+        """Open a consumer.
+
+        If the consumer is already open, answer SUCCESS. If the consumer is still being opened, refuse the request.
+        """
         known = self._slots.get(event.consumer_id)
         if known is None:
             most = self._broker.settings.max_consumers_per_connection
@@ -186,7 +189,7 @@ class ConsumerTable:
         self._peer.engine.send_success(event.request_id)
 
     def on_get_last_message_id(self, event: events.GetLastMessageId) -> None:
-        """Answer with the id of the last message that the consumer can get, and the mark-delete position."""
+        """Answer with the mark-delete position and the id of the last message that the consumer can receive."""
         self._with_consumer(event, self._get_last_message_id)
 
     async def _get_last_message_id(self, slot: ConsumerSlot, event: events.GetLastMessageId) -> None:
@@ -227,7 +230,7 @@ class ConsumerTable:
             await work(slot, event)
 
     def on_consumer_stats(self, event: events.ConsumerStats) -> None:
-        """Answer with the consumer's statistics and its subscription's backlog."""
+        """Answer with the consumer's statistics and the subscription's backlog."""
         slot = self._slots.get(event.consumer_id)
         if slot is None or slot.consumer is None:
             self._peer.engine.send_consumer_stats_failed(
@@ -255,7 +258,7 @@ class ConsumerTable:
 
 
 class ConsumerSlot:
-    """The consumer behind an id that the client chose. Implements `ConsumerSink`."""
+    """A consumer of one client. Implements `ConsumerSink`."""
 
     def __init__(
         self, peer: Peer, consumer_id: int, *, on_closed: Callable[[ConsumerSlot, str], None]
@@ -317,7 +320,7 @@ class ConsumerSlot:
         return await self._peer.is_alive()
 
     def ack(self, event: events.Ack) -> None:
-        """Apply an ACK. If the client asked for an answer, send it once the ack is durable."""
+        """Apply an ACK. If the client asked for an answer, send the answer after the ack is durable."""
         if self.consumer is None:
             return
         request_id = event.request_id
@@ -355,10 +358,10 @@ class ConsumerSlot:
         self._peer.written()
 
     def redeliver(self, event: events.Redeliver) -> None:
-        """Redeliver the messages with these ids, or all pending messages if the client sent no ids.
+        """Redeliver the messages with these ids, or all unacked messages if the client sent no ids.
 
-        A long command arrives as several events. On Exclusive and Failover, the first event redelivers everything
-        unacked, so ignore later events.
+        A long command arrives as several events. On Exclusive and Failover, the first event redelivers all
+        unacked messages, so ignore later events.
         """
         if self.consumer is not None and not (
             event.is_rest and self.consumer.subscription_type.single_active

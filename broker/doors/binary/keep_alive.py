@@ -16,10 +16,10 @@ PROBE_TIMEOUT_MS: Final = 5_000
 
 
 class KeepAlive:
-    """Pings a peer every 30 s after the handshake, and gives up if no bytes arrive before the next ping.
+    """Pings a peer every 30 s after the handshake.
 
-    Also gives up if the handshake takes too long. After the handshake, a silent peer counts as alive while the broker
-    does not read from the peer.
+    Calls `give_up` if the handshake takes too long, or if no bytes arrive between two pings. A silent peer counts as
+    alive while the broker does not read from the peer.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class KeepAlive:
     def heard(self) -> None:
         """Record that the peer is alive, because bytes arrived.
 
-        Also call this when the broker reads again, because the answer to a ping may still be in the socket.
+        Also call this when the broker resumes reading, because the answer to a ping may still be in the socket.
         """
         self._ping_is_out = False
         if self._probes:
@@ -59,9 +59,9 @@ class KeepAlive:
         self._settle_probes(alive=False)
 
     async def probe(self, timeout_ms: int = PROBE_TIMEOUT_MS) -> bool:
-        """Ping and return whether any bytes arrive in time. If none arrive, give up. Safe to cancel and to repeat.
+        """Ping, and return whether bytes arrive in time. If not, call `give_up`. Safe to cancel and to repeat.
 
-        Return True while the broker does not read from the peer, because the broker would not see an answer.
+        If the broker does not read from the peer, return True, because the broker would not see an answer.
         """
         if not self._is_heard():
             return True

@@ -1,4 +1,4 @@
-"""The interface to the transport of a binary connection, which is TCP or a WebSocket."""
+"""The interface to a binary connection's transport: TCP or a WebSocket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ByteLink(Protocol):
         """Return roughly how many written bytes still wait in this process."""
 
     def is_writable(self) -> bool:
-        """Return False after the unsent bytes pass the high-water mark, until most bytes are sent."""
+        """Return False while too many bytes are unsent."""
 
     def pause_reading(self) -> None:
         """Stop reading from the peer until `resume_reading`."""

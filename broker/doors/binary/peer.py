@@ -23,13 +23,13 @@ __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 logger = logging.getLogger(__name__)
 
 MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024  # Above this limit, the broker stops reading from the peer.
-JOIN_BYTES: Final = 256 * 1024  # Answers of this size are written even if `is_joining`.
+JOIN_BYTES: Final = 256 * 1024  # Answers of this total size are written even if `is_joining` is True.
 
 
 class Peer:
     """The client of one connection. Add commands to `engine`, then call `written` to send the commands.
 
-    `gate` stops reading from the client, for example while too many answers wait.
+    `gate` stops reading from the client, for example while too many answers are unsent.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Peer:
         self.is_lost = False
         self.is_joining = False  # If True, answers are collected for one write.
         self._link = link
-        self._has_room = asyncio.Event()  # The event is clear while too many answers wait for the peer.
+        self._has_room = asyncio.Event()  # Not set while too many answers are unsent
         self._has_room.set()
         self._keep_alive = KeepAlive(
             call_later=call_later,
@@ -89,12 +89,12 @@ class Peer:
                     self.gate.output_stuck(stuck=True)
 
     def drained(self) -> None:
-        """Let the gate open after most of the written bytes have left this process."""
+        """Let the gate open, because most of the written bytes have left this process."""
         self._has_room.set()
         self.gate.output_stuck(stuck=False)
 
     async def room(self) -> None:
-        """Wait while too many answers wait for the peer. Also returns when the connection is lost.
+        """Wait while too many answers are unsent. Also returns when the connection is lost.
 
         Await this before a large answer, because a thousand requests may be under way when reading stops.
         """
@@ -112,7 +112,7 @@ class Peer:
     async def is_alive(self) -> bool:
         """Ping the peer and return whether bytes arrive within 5 s. If no bytes arrive, close the connection.
 
-        Return True at once while the broker does not read from the peer.
+        If the broker does not read from the peer, return True at once.
         """
         return not self.is_closing and await self._keep_alive.probe()
 
@@ -134,7 +134,7 @@ class Peer:
         self._link.close()
 
     def lost(self) -> None:
-        """Stop writing and pinging after the connection is gone."""
+        """Stop writing and pinging after the connection is lost."""
         self.is_lost = self.is_closing = True
         self._has_room.set()
         self._keep_alive.stop()

@@ -43,7 +43,7 @@ CLOSED_PRODUCERS_REMEMBERED: Final = 10_000
 
 
 class ProducerTable:
-    """Handles commands for producers, whose ids the client chose."""
+    """Handles the producer commands of one connection."""
 
     def __init__(self, broker: PublishPort, peer: Peer, requests: RequestRunner) -> None:
         self._broker = broker
@@ -51,7 +51,8 @@ class ProducerTable:
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._slots: dict[int, ProducerSlot] = {}
-        self._closed: dict[int, float] = {}  # Loop time until which SENDs are ignored, by producer id
+        # For each closed producer's id, the loop time until which SENDs are ignored
+        self._closed: dict[int, float] = {}
 
     def lost(self) -> None:
         """Detach every producer. The broker still stores accepted sends."""
@@ -82,8 +83,8 @@ class ProducerTable:
     def on_open_producer(self, event: events.OpenProducer) -> None:
         """Open a producer.
 
-        If a producer with this id is open, a higher epoch replaces it. Any other epoch gets PRODUCER_SUCCESS again. If
-        a producer with this id is still being opened, the request is refused.
+        A request with a higher epoch replaces an open producer with the same id. A request with any other epoch gets
+        PRODUCER_SUCCESS again. If the producer is still being opened, the request is refused.
         """
         known = self._slots.get(event.producer_id)
         if known is not None and known.producer is not None and known.epoch < event.epoch:
@@ -143,7 +144,7 @@ class ProducerTable:
     def on_close_producer(self, event: events.CloseProducer) -> None:
         """Close a producer after its sends are answered.
 
-        An unknown id, or a producer that is still being opened, gets SUCCESS at once.
+        Answer SUCCESS at once for an unknown id or a producer that is still being opened.
         """
         slot = self._slots.get(event.producer_id)
         if slot is None or slot.producer is None:
@@ -204,10 +205,10 @@ class ProducerSlot:
         on_closed: Callable[[ProducerSlot, BrokerError | None], None],
     ) -> None:
         self.producer_id = event.producer_id
-        self.request_id = event.request_id  # Also used for the second answer to a producer that waited
+        self.request_id = event.request_id  # Used again when a waiting producer gets exclusive access
         self.epoch = event.epoch
         self.producer: ProducerPort | None = None  # None while the producer is being opened
-        self.turn = asyncio.Lock()  # Makes a repeated CLOSE_PRODUCER wait for the first
+        self.turn = asyncio.Lock()  # Makes a repeated CLOSE_PRODUCER wait for the first one
         self.is_closed = False
         self.is_waiting = False  # Whether the producer waits for exclusive access
         self._peer = peer
@@ -331,8 +332,8 @@ class ProducerSlot:
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
         """Refuse a send that was not stored.
 
-        If the topic is terminated, close the producer instead. The client then fails all its sends in flight, because
-        the topic refuses a new producer. After a SEND_ERROR, Go's client would never fail the other sends.
+        If the topic is terminated, close the producer instead. After a SEND_ERROR, Go's client would never fail its
+        other sends.
         """
         if self.is_closed:
             return
@@ -372,10 +373,10 @@ class ProducerSlot:
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Tell the client that the producer is closed.
 
-        The client opens the producer again and repeats the unanswered sends. A producer that waits for exclusive access
-        gets a refusal, because the client expects a second answer.
+        The client opens the producer again and repeats the unanswered sends. If the producer waits for exclusive
+        access, refuse the request, because the client still expects an answer.
         """
-        if self.producer is None:  # The request to open the producer fails with the reason.
+        if self.producer is None:  # The request to open the producer will be refused.
             return
         self.is_closed = True
         self._on_closed(self, error)
@@ -397,7 +398,7 @@ class ProducerSlot:
 def _answered_as(sequence_id: int, highest: int | None) -> int:
     """Return the sequence id of a SEND_ERROR.
 
-    Java's client expects the id of the last message in its batch. The C++ and Go clients expect the id of the first
-    message, but they send no highest id.
+    Java's client expects the id of the last message in the batch. The C++ and Go clients expect the id of the first
+    message, and send no highest id.
     """
     return sequence_id if highest is None else max(sequence_id, highest)

@@ -1,4 +1,4 @@
-"""Log clients that keep repeating a request that the broker refuses."""
+"""Log clients that keep repeating a refused request."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["RepeatedRefusals"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_SHOWN: Final = 300  # Characters of a topic or reason in a log line
-REPEATED: Final = 10  # After this many refusals of one kind, the log names the client.
+_MOST_SHOWN: Final = 300  # Maximum length of a topic or reason in a log line
+REPEATED: Final = 10  # After this many refusals of one kind of request, the log names the client.
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class _Refused:
 class RepeatedRefusals:
     """Counts the refused requests of one connection by kind of request.
 
-    Logs the 10th refusal of a kind. If more refusals follow, logs their total number when the connection ends.
+    Logs the 10th refusal of a kind. If more refusals follow, logs the total when the connection ends.
     """
 
     def __init__(self, peer: Callable[[], str], now_s: Callable[[], float]) -> None:

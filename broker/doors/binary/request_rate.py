@@ -1,4 +1,4 @@
-"""The limit on how many requests per second the broker reads from one binary connection."""
+"""Limit the requests per second that the broker reads from a binary connection."""
 
 from __future__ import annotations
 

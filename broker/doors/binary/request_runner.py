@@ -22,8 +22,8 @@ __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
-# Loop time charged to a connection when a request arrives, because the request's task runs later. Otherwise, a
-# connection could start a thousand tasks before the other connections continue.
+# Event-loop time that every request costs its connection in advance. Otherwise, a connection could start a thousand
+# tasks before the other connections continue.
 REQUEST_NS: Final = 50_000
 
 
@@ -45,7 +45,7 @@ class RequestRunner:
         return str(self._peer)
 
     async def room(self) -> None:
-        """Wait while too many answers wait for the peer."""
+        """Wait while too many answers to the peer are unsent."""
         await self._peer.room()
 
     def run(
@@ -78,7 +78,7 @@ class RequestRunner:
         return lambda error: self._peer.engine.send_error(request_id, server_error(error), str(error))
 
     def count_refusal(self, event: events.Event, why: str) -> None:
-        """Count a refused request, and log a client that repeats the request."""
+        """Count a refused request. Log a client that keeps repeating the request."""
         request = event.name if isinstance(event, events.Unsupported) else type(event).__name__
         self._refused_requests[request] += 1
         self._refusals.add(request, getattr(event, "topic", ""), why)

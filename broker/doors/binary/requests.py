@@ -1,4 +1,4 @@
-"""Convert PRODUCER, SUBSCRIBE and schemas to the broker's form."""
+"""Convert PRODUCER, SUBSCRIBE and schemas to the broker's own types."""
 
 from __future__ import annotations
 

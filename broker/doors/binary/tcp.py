@@ -24,8 +24,7 @@ logger = logging.getLogger(__name__)
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # Deliveries stop above this many unsent bytes.
 LOW_WATER_BYTES: Final = 256 * 1024  # Deliveries resume at this many unsent bytes.
-# The operating system closes a connection whose peer receives no waiting bytes for this long. Pings may not detect such
-# a peer, because the broker ignores silence while it does not read from the peer.
+# The operating system closes a connection if the peer does not accept sent bytes for this long.
 TAKES_NOTHING_TIMEOUT_MS: Final = 60_000
 LINGER_S: Final = 5.0  # Time for the peer to read the last bytes before an abort
 
@@ -57,7 +56,7 @@ class _TcpLink:
             self._transport.resume_reading()
 
     def close(self) -> None:
-        # A peer that does not read must not keep its connection open.
+        # Abort if the peer does not read the last bytes.
         asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
         self._transport.close()
 
@@ -130,7 +129,7 @@ class TcpListener:
 
     @property
     def port(self) -> int:
-        """The port that is bound without TLS. Raises RuntimeError before `start`."""
+        """The port for connections without TLS. Raises RuntimeError before `start`."""
         if self._server is None:
             raise RuntimeError("the listener has not been started")
         port: int = self._server.sockets[0].getsockname()[1]
