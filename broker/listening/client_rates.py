@@ -60,8 +60,7 @@ class ClientRates:
             settings.websocket_byte_rate_per_address,
             settings.websocket_byte_rate_per_role,
         )
-        self.limits_sockets = bool(self._messages or self._bytes)
-        """Whether `wait_s` can return anything but 0."""
+        self.limits_sockets = bool(self._messages or self._bytes)  # If False, `wait_s` always returns 0
 
     def check_request(self, peer: str) -> None:
         """Count an HTTP request from this address and port. Raises TooManyRequests above a limit."""

@@ -38,8 +38,7 @@ class LoopTime:
         self._cpu_ns = cpu_ns
         self._cpu_at_turn_ns = 0
         self.fair = FairTurns(part_ns=PART_NS, turn_ns=TURN_NS)
-        self.waits = 0
-        """How often a connection had to wait for a later turn, because its part or the whole turn was used up."""
+        self.waits = 0  # Number of times that a connection had to wait for a later turn
         self._is_turn_coming = False
 
     def share(self) -> TimeShare:

@@ -80,10 +80,8 @@ class ServerEngine:
         self._accepts = _ACCEPTS[ConnectionState.START]
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self.client_version = ""
-        """The client's free text from CONNECT; "" before CONNECT."""
-        self.protocol_version = 0
-        """The lower of the two peers' versions; 0 before CONNECT."""
+        self.client_version = ""  # Any text that the client sends with CONNECT
+        self.protocol_version = 0  # The lower version of the two peers; 0 before CONNECT
 
     @property
     def state(self) -> ConnectionState:
