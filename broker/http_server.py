@@ -114,7 +114,7 @@ class LimitedConnection(HTTPChannel):
         self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
 
     def _respondToBadRequestAndDisconnect(self) -> None:  # noqa: N802 - Twisted's name
-        """Refuse with a reason. Twisted would send none."""
+        """Refuse with a reason. Twisted would send no reason."""
         if not self._is_refused:
             self.refuse(
                 400,
@@ -124,7 +124,7 @@ class LimitedConnection(HTTPChannel):
             )
 
     def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Refuse with a reason. Twisted would send none."""
+        """Refuse with a reason. Twisted would send no reason."""
         self._respondToBadRequestAndDisconnect()
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
@@ -208,7 +208,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
     _body_bytes = 0
 
     def __init__(self, *args: Any) -> None:
-        # Twisted would parse forms, and answer a broken form without a reason.
+        # If Twisted parsed forms, its answer to a broken form would give no reason.
         super().__init__(*args, parsePOSTFormSubmission=False)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - Twisted's name
@@ -218,7 +218,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
             host, path = absolute.groups()
             path = path if path.startswith(b"/") else b"/" + path
             named = len(self.requestHeaders.getRawHeaders(b"Host", ()))
-            # Keep a wrong number of Host headers, so that the later check of Host refuses the request.
+            # If the number of Host headers is wrong, keep them: a later check refuses the request.
             if named == 1 or (named == 0 and version == b"HTTP/1.0"):
                 self.requestHeaders.setRawHeaders(b"Host", [host])
         super().requestReceived(command, path, version)
@@ -269,7 +269,7 @@ class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
 
 
 class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
-    """A Daphne server with these limits. `listen` and `listen_tls` set its addresses."""
+    """A Daphne server that limits its connections and requests. `listen` and `listen_tls` set its addresses."""
 
     connection_class: type[LimitedConnection] = LimitedConnection
 

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Histogram
 
 __all__ = ["Instruments"]
 
-# Otherwise, prometheus_client would add a `_created` series to each histogram.
+# Without this call, prometheus_client would add a `_created` series to each histogram.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _COMMIT_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

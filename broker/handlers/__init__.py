@@ -1,6 +1,6 @@
 """Functions of a Django project that a worker calls with messages.
 
-The worker of `manage.py runhandlers` is a client. Its broker runs in another process.
+The worker of `manage.py runhandlers` is a client. The broker runs in another process.
 """
 
 from __future__ import annotations

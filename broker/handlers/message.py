@@ -27,7 +27,7 @@ class Message:
     # A time is None if the producer gave no valid time.
     publish_time: datetime | None = None
     event_time: datetime | None = None
-    redelivery_count: int = 0  # Always 0 on Exclusive and Failover
+    redelivery_count: int = 0  # Always 0 on Exclusive and Failover subscriptions
 
     @property
     def text(self) -> str:

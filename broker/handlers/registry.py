@@ -33,10 +33,10 @@ class Handler:
     topic: TopicName
     subscription: str
     type: SubscriptionType
-    concurrency: int  # Simultaneous calls in one worker
+    concurrency: int  # Maximum number of simultaneous calls in one worker
     from_earliest: bool  # A new subscription begins at the oldest message
     atomic: bool  # Each call runs in its own transaction
-    retry_delay_ms: int  # Delay of the next delivery after an exception
+    retry_delay_ms: int  # Delay between an exception and the next delivery
     ack_timeout_ms: int  # 0 = no timeout
     max_redeliveries: int  # 0 = no dead-letter topic
     dead_letter_topic: str | None  # None = {topic}-{subscription}-DLQ
@@ -74,7 +74,7 @@ def handler(
     after `retry_delay_s`. Delivery is at least once, so the function must be safe to repeat.
 
     A plain function runs in a thread with its own database connection. A coroutine function runs on the worker's
-    event loop. An `atomic` call is acked after its transaction commits.
+    event loop. If `atomic` is true, the worker acks after the commit.
 
     Raises HandlerInvalid if the arguments are invalid.
     """

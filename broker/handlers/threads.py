@@ -21,7 +21,7 @@ class _Job(NamedTuple):
 class CallThreads:
     """Runs at most `count` calls at once, in daemon threads.
 
-    A ThreadPoolExecutor will not do: at exit, Python waits for its threads, even if a call never returns.
+    At exit, Python would wait for the threads of a ThreadPoolExecutor, even if a call never returns.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -42,7 +42,7 @@ class CallThreads:
         await done
 
     def end(self) -> None:
-        """Let the threads end after all requested calls. Returns without waiting."""
+        """End the threads after all requested calls. Returns without waiting."""
         for _ in range(self._count):
             self._jobs.put(None)
 

@@ -36,7 +36,7 @@ _TYPES: Final = {
     SubscriptionType.FAILOVER: ConsumerType.Failover,
     SubscriptionType.KEY_SHARED: ConsumerType.KeyShared,
 }
-_LONGEST_PAUSE_MS: Final = 10_000  # Pause between two attempts to reconnect
+_LONGEST_PAUSE_MS: Final = 10_000  # Longest pause between two attempts to reconnect
 _WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
 
 
@@ -88,7 +88,7 @@ async def run_handlers(
 
 
 class _Runner:
-    """One handler's consumer and its running calls."""
+    """The consumer and the running calls of one handler."""
 
     def __init__(self, handler: Handler, client: Client, threads: CallThreads) -> None:
         self.handler = handler
@@ -194,7 +194,7 @@ class _Runner:
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # The worker is stopping. Other cancellations come from the function itself
+                raise  # The worker is stopping. Any other cancellation comes from the function
             logger.exception(
                 "%s: the call failed, and message %s will be delivered again",
                 handler.name,

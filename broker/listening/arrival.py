@@ -1,4 +1,4 @@
-"""Count or refuse each accepted connection."""
+"""Count or refuse each new connection."""
 
 from __future__ import annotations
 

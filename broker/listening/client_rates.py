@@ -40,7 +40,7 @@ class ClientRates:
         reached: Callable[[str, str, str], None],
         now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        """When a client reaches a limit, `reached` gets the setting, the consequence and the client."""
+        """When a client reaches a limit, `reached` is called with the setting, the consequence and the client."""
         self._reached = reached
         self._now_ms = now_ms
         asked = "VELA_HTTP_REQUEST_RATE", "HTTP requests"

@@ -15,7 +15,7 @@ _EVERYWHERE: Final = "::"
 async def listen(make_protocol: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Server:
     """Listen on an address. Raises OSError if the address cannot be used.
 
-    `::` includes IPv4, which asyncio would leave out.
+    On the address `::`, listen on IPv4 too. asyncio alone would leave out IPv4.
     """
     loop = asyncio.get_running_loop()
     if host != _EVERYWHERE or not socket.has_dualstack_ipv6():

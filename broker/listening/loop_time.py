@@ -1,7 +1,7 @@
 """Share the event loop's time among the connections of a process.
 
-Time is divided into turns. A connection may work for a limited part of each turn, and continues in a later turn. One
-busy connection must not delay the others.
+Time is divided into turns. A connection may work for a limited part of each turn, so one busy connection does not
+delay the others.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# How long a connection may work in one turn. A pass of the event loop without work takes a few percent of this time.
+# How long a connection may work in one turn.
 PART_NS: Final = 125_000
-# How long all connections together may work in one turn. A message waits at most about five turns, or 1.3 ms.
+# How long all connections together may work in one turn.
 TURN_NS: Final = 250_000
 
 
 class LoopTime:
-    """Runs the connections' turns on the event loop. All ports of a process share one object."""
+    """Runs the turns on the event loop. All ports of a process share one object."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class LoopTime:
         self._is_turn_coming = False
 
     def share(self) -> TimeShare:
-        """Return the share of a new connection."""
+        """Return a share for a new connection."""
         return TimeShare(self)
 
     def worked_ns(self, time_ns: int) -> int:
-        """Return the time to charge for a piece of work that took `time_ns`.
+        """Return the time to count for work that took `time_ns`.
 
-        The system may run other processes during a long piece. A long piece therefore costs at most the thread's CPU
-        time in this turn. Reading the CPU time takes 1 µs, too much for short pieces.
+        The system may run other processes during long work. The result is therefore at most the thread's CPU time
+        in this turn. For short work, reading the CPU time would cost too much.
         """
         if time_ns <= PART_NS:
             return time_ns
@@ -85,7 +85,7 @@ class TimeShare(Share):
         self._waiting: dict[Callable[[], None], None] = {}
 
     def may_begin(self) -> bool:
-        """Charge the work so far. If the connection may work now, start the stopwatch and return True."""
+        """Count the work so far. If the connection may work now, start the stopwatch and return True."""
         self.ends()
         if self._time.fair.may_begin(self):
             self._began_ns = self._time.now_ns()
@@ -93,7 +93,7 @@ class TimeShare(Share):
         return False
 
     def begins(self, resume: Callable[[], None]) -> bool:
-        """Start the stopwatch. If the connection must wait, return False and call `resume` later."""
+        """If the connection may work now, start the stopwatch. Otherwise, return False and call `resume` later."""
         if self.may_begin():
             return True
         self._wait(resume)
@@ -105,14 +105,14 @@ class TimeShare(Share):
         return self._began_ns is not None
 
     def goes_on(self, resume: Callable[[], None]) -> bool:
-        """Charge the work so far. If the connection must wait, return False and call `resume` later."""
+        """Count the work so far. If the connection must wait, return False and call `resume` later."""
         if self.may_go_on():
             return True
         self._wait(resume)
         return False
 
     def may_go_on(self) -> bool:
-        """Charge the work so far. If the connection must wait, stop the stopwatch and return False."""
+        """Count the work so far. If the connection must wait, stop the stopwatch and return False."""
         if self._began_ns is not None:
             now_ns = self._time.now_ns()
             self._time.fair.worked(self, self._time.worked_ns(now_ns - self._began_ns))
@@ -123,13 +123,13 @@ class TimeShare(Share):
         return False
 
     def ends(self) -> None:
-        """Charge the work and stop the stopwatch."""
+        """Count the work so far and stop the stopwatch."""
         if self._began_ns is not None:
             self.charge(self._time.worked_ns(self._time.now_ns() - self._began_ns))
             self._began_ns = None
 
     def charge(self, time_ns: int) -> None:
-        """Charge this much work."""
+        """Count `time_ns` of work."""
         self._time.fair.worked(self, time_ns)
         if self._time.fair.is_turn_due:
             self._time.turn_soon()
@@ -151,9 +151,9 @@ class TimeShare(Share):
 
     @coroutine
     def charging(self, work: Coroutine[Any, Any, _Result], *, paid_ns: int) -> Generator[Any, Any, _Result]:
-        """Await `work` and charge the time that it runs between its waits.
+        """Await `work` and count the time that it runs, without its waits.
 
-        The caller has already charged the first `paid_ns`.
+        The caller has already counted the first `paid_ns`.
         """
         step: Callable[[], Any] = partial(work.send, None)
         while True:
@@ -170,7 +170,7 @@ class TimeShare(Share):
                     paid_ns = 0
             try:
                 step = partial(work.send, (yield waits_for))
-            except BaseException as error:  # The work must see a cancellation
+            except BaseException as error:  # `work` must see a cancellation
                 step = partial(work.throw, error)
 
     def resume(self) -> None:
@@ -182,7 +182,7 @@ class TimeShare(Share):
     def close(self) -> None:
         """Stop waiting for turns. Safe to repeat.
 
-        First cancel the tasks that wait in `turn`, because this method does not wake them.
+        Before this call, cancel the tasks that wait in `turn`, because this method does not wake them.
         """
         self._waiting.clear()
         self._time.fair.leave(self)

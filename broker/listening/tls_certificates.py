@@ -1,4 +1,4 @@
-"""Load the certificate of all TLS ports, and load it again when its files change.
+"""Load the certificate that all TLS ports use, and reload it when its files change.
 
 Open connections keep the old certificate.
 """
@@ -39,7 +39,7 @@ class TlsCertificates:
     """The TLS context for new connections. Call `watch` and `stop` on the same event loop."""
 
     def __init__(self, settings: DoorSettings, *, asks_clients: bool) -> None:
-        """Read the files. Raises CertificateUnusable.
+        """Read the files. Raises CertificateUnusable if a file cannot be used.
 
         If `asks_clients` is true and a trust file is set, clients are asked for a certificate.
         """
@@ -66,7 +66,7 @@ class TlsCertificates:
             self._timer = None
 
     def reload_if_changed(self) -> None:
-        """Load changed files. After a failure, keep the old certificate and log why."""
+        """Load changed files. If loading fails, keep the old certificate and log the error."""
         state = self._file_state()
         if state == self._state:
             return

@@ -87,7 +87,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         except ssl.SSLWantReadError:
             self._send_encrypted()
         except ssl.SSLError as error:
-            self._send_encrypted()  # The alert tells the client why
+            self._send_encrypted()  # This sends the TLS alert
             self._fail(error.reason or str(error))
         else:
             self._timer.cancel()
@@ -156,14 +156,14 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         if self._is_closing:
             return
-        data = b"".join(list_of_data)  # A TLS record for each piece would cost more than the copy
+        data = b"".join(list_of_data)  # A TLS record for each piece would cost more than copying the pieces
         if not data:
             return
         view, at = memoryview(data), 0
         try:
             while at < len(view):
                 at += self._tls.write(view[at:])
-        except ssl.SSLError:  # The socket's transport reports the loss after `abort`
+        except ssl.SSLError:  # After `abort`, the socket's transport calls `connection_lost`
             self.abort()
             return
         self._send_encrypted()
@@ -189,7 +189,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             return
         self._is_reading = True
         self._transport.resume_reading()
-        # Bytes that arrived before the pause cause no new event.
+        # Bytes that arrived before the pause cause no new call of `data_received`.
         if not self._is_continuing:
             self._is_continuing = True
             self._loop.call_soon(self._continue)

@@ -71,5 +71,5 @@ class TlsListener:
 
 
 def _close(transport: asyncio.Transport, _: TooManyConnections) -> None:
-    # Sending a reason would need a handshake, which costs more than the limit saves.
+    # Sending a reason would need a TLS handshake, which costs too much.
     transport.abort()

@@ -1,4 +1,4 @@
-"""Pause a topic's appends while the topic is terminated, unloaded or deleted."""
+"""Pause a topic's appends during a termination, an unload or a deletion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["appends_paused"]
 
-# Polling is enough, because pauses are rare. An event would cost every append a call.
+# Polling is enough, because pauses are rare.
 _LOOK_EVERY_S = 0.002
 
 
@@ -21,8 +21,8 @@ _LOOK_EVERY_S = 0.002
 async def appends_paused(log: TopicLog, writer: Writer) -> AsyncIterator[None]:
     """Pause a topic's appends inside the block. New sends wait in the queue.
 
-    The block begins when the append in flight is committed and its receipts are sent. Otherwise, a producer that is
-    closed in the block would get no receipt, and would send the same messages again.
+    The block begins after the append in flight is committed and its receipts are sent. A producer without a receipt
+    would send the same messages again.
     """
     log.is_paused = True
     try:

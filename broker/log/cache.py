@@ -13,7 +13,7 @@ from broker.core.entry import StoredEntry
 
 __all__ = ["EntryCache", "TopicEntries"]
 
-# Memory for an entry's tuple, ints and references. If not counted, small entries would take six times the budget.
+# Memory that an entry takes in addition to its data
 ENTRY_OVERHEAD_BYTES = 600
 
 TopicEntries = dict[int, dict[int, StoredEntry]]  # Entries by ledger id and entry id
@@ -33,7 +33,7 @@ class EntryCache:
         return self._size_bytes
 
     def add(self, topic: TopicEntries, entries: Iterable[StoredEntry]) -> None:
-        """Add those entries of a topic that are not in the cache."""
+        """Add those entries of a topic that are not yet in the cache."""
         arrivals = self._arrivals
         for entry in entries:
             ledger_id, entry_id = entry.ledger_id, entry.entry_id

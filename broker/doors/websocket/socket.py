@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
-# Frames between two readings of the clock, because a reading after every frame would cost too much
+# Reading the clock after every frame would cost too much.
 CHARGED_AT_ONCE: Final = 8
 NO_CLOSE_FRAME: Final = 1006  # RFC 6455 defines this code
 
@@ -56,17 +56,16 @@ NO_CLOSE_FRAME: Final = 1006  # RFC 6455 defines this code
 class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
     """One WebSocket connection, with the interface of Channels' `AsyncWebsocketConsumer`.
 
-    `connect` accepts or raises HandshakeRefused. `disconnect` is called once, even after a refusal. Callbacks of the
-    broker cannot await, so they write to `transport`. The time of a connection's work is charged to `transport.share`,
-    the connection's share of the event loop.
+    `connect` accepts the connection or raises HandshakeRefused. `disconnect` is called once, even after a refusal.
+    Callbacks of the broker cannot await, so they write to `transport`.
 
     The receive loop replaces Channels' loop, which makes a task for each message.
-    docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
+    docs/decisions/0023-channels-for-the-websocket-doors.md compares both loops.
     """
 
     scope: Scope
     transport: FrameTransport
-    broker: ClientPort  # Locked until `opening` has authenticated the client
+    broker: ClientPort
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__()
@@ -104,13 +103,13 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @property
     def path_arguments(self) -> Mapping[str, str]:
-        """Names in the path, still percent-encoded."""
+        """Arguments of the URL route, still percent-encoded."""
         found: Mapping[str, str] = self.scope["url_route"]["kwargs"]
         return found
 
     @property
     def query(self) -> Query:
-        """The decoded query."""
+        """The decoded query string."""
         query: Query = self.scope["query"]
         return query
 
@@ -152,7 +151,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         share = self.transport.share
         frames = 0
         while True:
-            event = await receive()  # The server does not charge this wait to the connection
+            event = await receive()  # This wait does not count as work of the connection
             if event["type"] != "websocket.receive":
                 return _close_code(event)
             frames += 1
@@ -179,7 +178,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
             if not self.transport.is_connected():
-                return  # The server reports a lost connection only after the peer's remaining frames
+                return  # More waits would delay the cleanup after a lost connection
             messages = size_bytes = 0
             await asyncio.sleep(wait_s)
 
@@ -195,9 +194,9 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @contextlib.asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Authenticate the client, then run the `async with` block, which attaches to the broker.
+        """Authenticate the client, then run the `async with` block.
 
-        Raises HandshakeRefused for every failure.
+        Every failure raises HandshakeRefused.
         """
         self._require_ready()
         try:
@@ -206,7 +205,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                     self._authenticator, self.scope, token=self.query.get("token", "")
                 )
                 yield
-            self.guard.recheck()  # Permissions may have changed inside the block
+            self.guard.recheck()  # Permissions may have changed during the block
             self._watch.begin()
             if self._ended is not None:
                 raise self._ended
@@ -221,9 +220,9 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise self.refusal(500, "internal error; see the broker's log") from None
 
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
-        """Raise ServiceNotReady if the topic no longer has `attached` partitions. 0 skips the check.
+        """Raise ServiceNotReady if the topic's number of partitions differs from `attached`.
 
-        Adding partitions closes attached sockets, but may miss a socket that is being opened.
+        If `attached` is 0, do nothing. Adding partitions closes the topic's sockets, but may miss an opening socket.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")
@@ -235,8 +234,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        Wait only inside `transport.share.away`. Otherwise the work of other connections is charged to this
-        connection.
+        Wait only inside `transport.share.away`. Any other wait counts as work of this connection.
         """
         only_text(text_data)
 

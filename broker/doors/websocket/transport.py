@@ -25,7 +25,7 @@ class FrameTransport(Protocol):
         """Host and port of the peer."""
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """Send each payload as a frame, all with one write. Drop them unless the socket is open."""
+        """Send each payload as a frame. If the socket is not open, drop the payloads."""
 
     @property
     def share(self) -> TimeShare:
@@ -39,24 +39,24 @@ class FrameTransport(Protocol):
         """Return whether the socket is open and not closing."""
 
     def is_writable(self) -> bool:
-        """Return False once too many bytes are unsent, until everything is sent or the connection is lost."""
+        """Return whether the caller may write more frames."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the socket becomes writable again."""
+        """Call `callback` whenever the socket becomes writable again."""
 
     async def drained(self) -> None:
         """Wait until the socket is writable or lost. Safe to cancel."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer and return whether any message arrives in time. If none does, drop the connection.
+        """Ping the peer. If no message arrives within `timeout_ms`, drop the connection and return False.
 
-        Return True while the server does not read from the peer. Safe to cancel.
+        If the server has paused reading from the peer, return True. Safe to cancel.
         """
 
     def close(self, code: int, reason: str) -> None:
-        """Send the written frames, then the close frame. Safe to repeat."""
+        """Send the frames written so far, then the close frame. Safe to repeat."""
 
 
 def transport_of(scope: Scope) -> FrameTransport:
-    """Return a connection's transport. Raises KeyError if the server offers none."""
+    """Return a connection's transport. Raises KeyError if the server offers no transport."""
     return cast(FrameTransport, scope["extensions"][EXTENSION])

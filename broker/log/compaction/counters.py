@@ -36,5 +36,5 @@ class CompactionCounters:
         return bool(self.succeeded or self.failed)
 
     def per_s(self, size_bytes: int) -> float:
-        """Return bytes per second over the duration of the latest successful run."""
+        """Divide a size by the duration of the latest successful run, in seconds."""
         return size_bytes * 1000 / max(1, self.duration_ms)

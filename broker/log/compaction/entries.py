@@ -1,7 +1,7 @@
 """Read entries for compaction, and rewrite batches from which messages are removed.
 
-A removed message leaves a placeholder in its batch, so the other messages keep their batch indexes. Clients skip a
-placeholder and grant its permit again.
+A removed message leaves a placeholder in its batch, so the other messages keep their batch indexes. Clients skip
+placeholders.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _REMOVED: Final = _group(SingleMessageMetadata(payload_size=0, compacted_out=Tru
 
 
 def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> CompactionEntry:
-    """Return the key of each message in an entry, and whether the message deletes the key.
+    """Return the key of each message in an entry, and whether the message deletes that key.
 
-    An unreadable entry, such as an encrypted batch, has no messages.
+    The result for an unreadable entry, such as an encrypted batch, has no messages.
     """
     position = Position(entry.ledger_id, entry.entry_id)
     if entry.flags & FLAG_MARKER:

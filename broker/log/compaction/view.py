@@ -1,4 +1,4 @@
-"""Read the entries that compaction kept, up to the compaction horizon. Above the horizon, readers get the log."""
+"""Read the entries that compaction kept, up to the compaction horizon. After the horizon, readers get the log."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CompactedView:
     async def read(self, first: Position) -> ReadPage:
         """Read one page of kept entries, starting at `first`. Safe to cancel.
 
-        If no kept entry is left, the page is empty and ends after the horizon. If the compaction was deleted, the page
+        If no kept entry follows, the page is empty and ends after the horizon. If the compaction was deleted, the page
         is empty and ends at `first`.
         """
         found = await repeat_until_done(
