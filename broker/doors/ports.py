@@ -152,8 +152,8 @@ class ConsumerPort(Protocol):
     ) -> None:
         """Acknowledge entries. Safe to repeat.
 
-        `on_durable` is called once, when the ack is stored or has failed. Acks by readers and on non-persistent topics
-        are never stored. For such an ack, `on_durable` is called when the ack is applied.
+        `on_durable` is called once, when the ack is stored or has failed. Acks of readers and acks on non-persistent
+        topics are never stored. For such an ack, `on_durable` is called when the ack is applied.
 
         `validation_error` says why the client discards the entries. With `permits_settled`, the door must grant the
         permits for discarded entries.
@@ -202,9 +202,9 @@ class ConsumerPort(Protocol):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor to the entry at `position`. Raises BrokerError.
 
-        `remaining` is the bitset of messages to deliver from this entry. If `remaining` is None, all are delivered.
-        The broker first closes the subscription's consumers. On Failover, the broker closes only this consumer and the
-        active consumer.
+        `remaining` is the bitset of messages to deliver from this entry. If `remaining` is None, all messages are
+        delivered. The broker first closes the subscription's consumers. On Failover, the broker closes only this
+        consumer and the active consumer.
         """
 
     async def seek_time(self, time_ms: int) -> None:
@@ -238,7 +238,7 @@ class TopicListPort(Protocol):
 
     @property
     def names(self) -> frozenset[str]:
-        """The full names of the matching topics. For a partitioned topic, these are the names of its partitions."""
+        """The full names of the matching topics. For a partitioned topic, the set names the partitions."""
 
     def detach(self) -> None:
         """End the watch. Safe to repeat."""
@@ -285,7 +285,7 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Return the full names of a namespace's topics. Raises InvalidTopicName.
 
-        For a partitioned topic, these are the names of its partitions.
+        For a partitioned topic, the list names the partitions.
         """
 
     async def watch_topics(
@@ -314,7 +314,7 @@ class SubscribePort(StatusPort, PartitionsPort, Protocol):
 
     @property
     def rates(self) -> Rates:
-        """The last measured rates."""
+        """The latest measured rates."""
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
@@ -381,7 +381,7 @@ class AccessPort(Protocol):
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the client with these credentials, or None if only `authenticate` can check them.
 
-        Raises AuthenticationFailed. Raises NotAuthorized if the original role is wrong or missing.
+        Raises AuthenticationFailed. Raises NotAuthorized if the original principal is not accepted.
         """
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
@@ -455,7 +455,7 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def rates(self) -> Rates:
-        """The last measured rates."""
+        """The latest measured rates."""
 
     @property
     def pool(self) -> ConnectionPool:

@@ -19,7 +19,7 @@ _CYCLE_S = 146_097 * 86_400  # 400 years, after which the Gregorian calendar rep
 
 
 def format_time(time_ms: int) -> str:
-    """Format milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros.
+    """Format milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros in the fraction.
 
     A producer may send any 64-bit number, so `datetime` cannot represent every time. Years before 0 or after 9999 get a
     sign.
@@ -43,7 +43,7 @@ def _second_text(second: int) -> str:
 def parse_time(text: str) -> int:
     """Convert an ISO-8601 time to milliseconds since 1970. Digits after the milliseconds are dropped.
 
-    Raises ValueError for any other text, and for times before 1970.
+    Raises ValueError for another format, for a missing UTC offset, and for times before 1970.
     """
     match = _PATTERN.fullmatch(text)
     if match is None:

@@ -15,7 +15,7 @@ __all__ = ["OffsetRequest", "PullRequest", "parse_offset_request", "parse_pull_r
 
 DEFAULT_MESSAGES: Final = 32
 MAX_MESSAGES: Final = 1024
-DEFAULT_SUSPEND_MS: Final = 15_000  # The value of RocketMQ's push consumer
+DEFAULT_SUSPEND_MS: Final = 15_000  # As in RocketMQ's push consumer
 MAX_SUSPEND_MS: Final = 600_000
 MAX_OFFSET: Final = 2**63 - 1
 
