@@ -19,7 +19,7 @@ class CheckingMiddleware(BaseMiddleware):  # type: ignore[misc]  # Channels has 
     """Passes a request on, or answers with the refusal that `check` raises."""
 
     def check(self, scope: Scope) -> None:
-        """Check the scope, or add to it for the inner application. Raises HandshakeRefused."""
+        """Check the scope. The check may also change the scope. Raises HandshakeRefused."""
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

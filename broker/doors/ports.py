@@ -1,4 +1,4 @@
-"""The interfaces of the broker for doors. A door is the code that serves one network protocol."""
+"""The interfaces that doors use to reach the broker. A door is the code that serves one network protocol."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ __all__ = [
 
 
 class ProducerPort(Protocol):
-    """One open producer."""
+    """One producer."""
 
     @property
     def name(self) -> str:
@@ -73,15 +73,15 @@ class ProducerPort(Protocol):
 
     @property
     def last_sequence_id(self) -> int:
-        """The last sequence id stored under this name before the producer was opened, or -1."""
+        """The last sequence id stored for the producer's name before the producer was opened, or -1."""
 
     @property
     def schema_version(self) -> bytes:
-        """The version of the producer's schema, or b""."""
+        """The version of the producer's schema, or b"" without a schema."""
 
     @property
     def topic_epoch(self) -> int | None:
-        """The topic epoch of an exclusive producer that has access, otherwise None."""
+        """The topic epoch, or None if the producer has no exclusive access."""
 
     @property
     def is_open(self) -> bool:
@@ -93,7 +93,7 @@ class ProducerPort(Protocol):
 
     @property
     def max_message_bytes(self) -> int:
-        """The topic's own limit for an entry's payload, or 0."""
+        """The topic's limit for an entry's payload, or 0 if the topic sets no limit."""
 
     @property
     def topic_name(self) -> TopicName:
@@ -106,14 +106,14 @@ class ProducerPort(Protocol):
         """Record why the door refused an entry."""
 
     async def close(self) -> None:
-        """Wait until every send is answered or the broker closes the producer, then detach."""
+        """Detach when every send is answered or the broker closes the producer."""
 
     def detach(self) -> None:
         """Detach at once. Safe to repeat."""
 
 
 class ConsumerPort(Protocol):
-    """One attached consumer."""
+    """One consumer."""
 
     @property
     def is_open(self) -> bool:
@@ -129,7 +129,7 @@ class ConsumerPort(Protocol):
 
     @property
     def subscription_type(self) -> SubscriptionType:
-        """The subscription type at the time of attaching."""
+        """The subscription type that the client asked for."""
 
     @property
     def epoch(self) -> int | None:
@@ -139,7 +139,7 @@ class ConsumerPort(Protocol):
         """Return the consumer's statistics."""
 
     def flow(self, permits: int) -> None:
-        """Grant permits, in messages. Raises InvalidFlow for 0 or less."""
+        """Grant permits. Raises InvalidFlow if `permits` is below 1."""
 
     def ack(
         self,
@@ -152,26 +152,28 @@ class ConsumerPort(Protocol):
     ) -> None:
         """Acknowledge entries. Safe to repeat.
 
-        `on_durable` is called once, with an error or when the ack is stored. For readers and on non-persistent topics,
-        `on_durable` is called when the ack is applied. `validation_error` says why the client discards the entries.
-        With `permits_settled`, the door grants the permits for discarded entries itself.
+        `on_durable` is called once, when the ack is stored or has failed. Acks of readers and acks on non-persistent
+        topics are never stored. For such an ack, `on_durable` is called when the ack is applied.
+
+        `validation_error` says why the client discards the entries. With `permits_settled`, the door must grant the
+        permits for discarded entries.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Deliver the entries at `positions` again, or everything pending at this consumer if `positions` is None.
+        """Redeliver the entries at `positions`. If `positions` is None, redeliver all entries pending at this consumer.
 
-        On Exclusive and Failover, the active consumer gets everything unacked, and the broker ignores requests of other
-        consumers. Non-persistent topics ignore every request. A higher `epoch` replaces the consumer epoch.
+        On Exclusive and Failover, the active consumer's request redelivers all unacked entries, and requests of other
+        consumers are ignored. Non-persistent topics ignore every request. A higher `epoch` replaces the consumer epoch.
         """
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Deliver the entries again at `due_ms` (ms since 1970), unless they have been acked.
+        """Redeliver the entries at `due_ms`, unless they are acked before that time.
 
-        On Exclusive and Failover, everything unacked is delivered again.
+        On Exclusive and Failover, all unacked entries are redelivered.
         """
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Let `due_filter` choose which entries to redeliver when they are due."""
+        """Let `due_filter` choose which overdue entries are redelivered."""
 
     def redelivery_count(self, position: Position) -> int:
         """Return an entry's redelivery count, which is always 0 on Exclusive and Failover."""
@@ -183,12 +185,15 @@ class ConsumerPort(Protocol):
         """Return whether the entry was sent to this consumer and is not fully acked."""
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Return an entry and the bitset of its unacked messages. None means all messages. Raises BrokerError."""
+        """Return an entry and the bitset of its unacked messages. Raises BrokerError.
+
+        If the bitset is None, no message is acked.
+        """
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks for this consumer, even after the consumer has left.
+        """Return a function that acks for this consumer, even after the consumer is detached.
 
-        The function does nothing once a reset, a seek or an undo has moved the cursor.
+        After a reset, a seek or an undo of the cursor, the function does nothing.
         """
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
@@ -197,18 +202,19 @@ class ConsumerPort(Protocol):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor to the entry at `position`. Raises BrokerError.
 
-        Bit i of `remaining` is set if message i must be delivered. None delivers all messages. The broker first closes
-        the subscription's consumers. On Failover, it closes only this consumer and the active consumer.
+        `remaining` is the bitset of messages to deliver from this entry. If `remaining` is None, all messages are
+        delivered. The broker first closes the subscription's consumers. On Failover, the broker closes only this
+        consumer and the active consumer.
         """
 
     async def seek_time(self, time_ms: int) -> None:
-        """Move the cursor to the first entry appended at or after this time, in ms since 1970.
+        """Move the cursor to the first entry that was appended at or after this time.
 
-        The broker closes consumers as in `seek_position`.
+        The broker first closes the same consumers as for `seek_position`.
         """
 
     async def last_message(self) -> LastMessage:
-        """Return the last message for this consumer, and the mark-delete position."""
+        """Return the last message that the consumer can get, and the mark-delete position."""
 
     async def unsubscribe(self, *, force: bool) -> None:
         """Delete the subscription. Without `force`, raises BrokerError if other consumers are attached."""
@@ -232,7 +238,7 @@ class TopicListPort(Protocol):
 
     @property
     def names(self) -> frozenset[str]:
-        """The full names of the matching topics. A partitioned topic is listed as its partitions."""
+        """The full names of the matching topics. For a partitioned topic, the set names the partitions."""
 
     def detach(self) -> None:
         """End the watch. Safe to repeat."""
@@ -250,14 +256,14 @@ class StatusPort(Protocol):
         """The broker's settings."""
 
     def is_ready(self) -> tuple[bool, str]:
-        """Return whether the broker serves clients, and the reason if not."""
+        """Return whether the broker serves clients and, if not, the reason."""
 
 
 class MetricsPort(StatusPort, Protocol):
     """The data for `/metrics` and `/readyz`."""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Yield Prometheus text in slices, each made in about a millisecond."""
+        """Yield Prometheus text in slices. Each slice takes about a millisecond."""
 
 
 class PartitionsPort(Protocol):
@@ -266,7 +272,7 @@ class PartitionsPort(Protocol):
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """Return the number of partitions, or 0 if the topic is not partitioned. Raises BrokerError.
 
-        With `create`, the broker creates a missing topic if the namespace's policy gives new topics partitions.
+        With `create`, the broker creates a missing topic if new topics in the namespace are partitioned.
         """
 
 
@@ -277,9 +283,9 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
         """Return the plain URL and the TLS URL of a topic's broker."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the full names of a namespace's topics. A partitioned topic is listed as its partitions.
+        """Return the full names of a namespace's topics. Raises InvalidTopicName.
 
-        Raises InvalidTopicName.
+        For a partitioned topic, the list names the partitions.
         """
 
     async def watch_topics(
@@ -308,7 +314,7 @@ class SubscribePort(StatusPort, PartitionsPort, Protocol):
 
     @property
     def rates(self) -> Rates:
-        """The last measured rates."""
+        """The latest measured rates."""
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
@@ -320,12 +326,12 @@ class SchemasPort(Protocol):
     """The schemas of topics."""
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return one version of a topic's schema, or the latest if `version` is None. Raises BrokerError."""
+        """Return one version of a topic's schema, or the latest version if `version` is None. Raises BrokerError."""
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema, or b"" for the type NONE. Store the schema if it is new.
+        """Store the schema if it is new. Return the schema's version. Raises BrokerError.
 
-        Raises BrokerError.
+        The version of a schema of type NONE is b"".
         """
 
 
@@ -336,7 +342,7 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
         """Answer a long-poll pull, or park the pull until messages arrive. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Answer or park a pull from memory. Return None if PostgreSQL must be queried. Raises BrokerError."""
+        """Answer or park a pull without PostgreSQL. Return None if PostgreSQL must be queried. Raises BrokerError."""
 
     def forget_pull(self, parked: ParkedPull) -> None:
         """Drop a parked pull without an answer. Safe to repeat."""
@@ -347,7 +353,7 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store that a consumer group has consumed everything before `offset`. Return the stored offset.
+        """Store the offset of a consumer group, and return the stored offset.
 
         `peer` is the client's address without its port. Raises BrokerError.
         """
@@ -375,17 +381,17 @@ class AccessPort(Protocol):
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the client with these credentials, or None if only `authenticate` can check them.
 
-        Raises AuthenticationFailed. Raises NotAuthorized if the original role is wrong, or if a proxy omits the role.
+        Raises AuthenticationFailed. Raises NotAuthorized if the original principal is not accepted.
         """
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return the client with these credentials. Raises the errors of `authenticate_now`."""
+        """Return the client with these credentials. Raises the same errors as `authenticate_now`."""
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
         """Raise AuthenticationFailed if the credentials have expired or were revoked."""
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if the token was revoked, or the password changed or removed."""
+        """Raise AuthenticationFailed if the token was revoked, or if the password was changed or removed."""
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
         """Raise NotAuthorized unless the client may take this action."""
@@ -409,7 +415,7 @@ class CredentialsPort(Protocol):
 
     @property
     def connections(self) -> ConnectionLimits:
-        """The limits on connections, and the rates of clients."""
+        """The limits on connections and on the rates of clients."""
 
     @property
     def clock(self) -> Clock:
@@ -449,8 +455,8 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def rates(self) -> Rates:
-        """The last measured rates."""
+        """The latest measured rates."""
 
     @property
     def pool(self) -> ConnectionPool:
-        """Connections to PostgreSQL."""
+        """The pool of connections to PostgreSQL."""

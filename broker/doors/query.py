@@ -1,4 +1,4 @@
-"""Form decoding of path segments and query strings."""
+"""Decode path segments and query strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def form_decode(text: str, what: str) -> str:
-    """Decode `%xx` and `+`. `what` names the text in errors. Raises InvalidQuery."""
+    """Decode `%xx` and `+`. `what` is the text's name in error messages. Raises InvalidQuery."""
     if _BAD_ESCAPE.search(text):
         raise InvalidQuery(f"{what} has a % without two hexadecimal digits after it; write %25 for a %")
     try:

@@ -1,7 +1,7 @@
-"""Back-pressure on peers to which the broker owes too many answers.
+"""Back-pressure on peers with too many unanswered commands.
 
-The gate may close only for a reason that goes away without another frame from the peer. A gate that waits for another
-frame would never open again.
+A closed gate stops all reading from the peer. If the gate waited for another frame from the peer, the gate would stay
+closed forever.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Final
 
 __all__ = ["ReadGate"]
 
-MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # Total of all unanswered sends
+MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # Total size of all unanswered sends
 MAX_PENDING_SENDS: Final = 1000
 MAX_PENDING_REQUESTS: Final = 1000
 MAX_PENDING_ACKS: Final = 10_000  # Ack commands that wait for a receipt
 
 
 class ReadGate:
-    """Counts unanswered commands. Closes above a limit, and opens when all counts are at most half of their limits."""
+    """Counts unanswered commands. Closes above a limit, and opens when every count is at most half its limit."""
 
     __slots__ = (
         "_acks",

@@ -1,4 +1,4 @@
-"""Read and write ISO-8601 instants as Pulsar's APIs do."""
+"""Read and write ISO-8601 times in the format of Pulsar's APIs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from functools import lru_cache
 
 __all__ = ["format_time", "parse_time"]
 
-# The format is Java's ISO_OFFSET_DATE_TIME. Only the seconds and the fraction are optional.
+# The pattern for Java's ISO_OFFSET_DATE_TIME. Only the seconds and the fraction are optional.
 _PATTERN = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MAX_OFFSET = timedelta(hours=18)
-_CYCLE_S = 146_097 * 86_400  # The Gregorian calendar repeats after 400 years.
+_CYCLE_S = 146_097 * 86_400  # 400 years, after which the Gregorian calendar repeats
 
 
 def format_time(time_ms: int) -> str:
-    """Write milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros.
+    """Format milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros in the fraction.
 
     A producer may send any 64-bit number, so `datetime` cannot represent every time. Years before 0 or after 9999 get a
     sign.
@@ -41,9 +41,9 @@ def _second_text(second: int) -> str:
 
 
 def parse_time(text: str) -> int:
-    """Read an ISO-8601 instant with an offset as milliseconds since 1970. Drop digits after the milliseconds.
+    """Convert an ISO-8601 time to milliseconds since 1970. Digits after the milliseconds are dropped.
 
-    Raises ValueError for any other text, and for times before 1970.
+    Raises ValueError for another format, for a missing UTC offset, and for times before 1970.
     """
     match = _PATTERN.fullmatch(text)
     if match is None:

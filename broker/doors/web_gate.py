@@ -1,8 +1,8 @@
 """The check of `Host` and `Origin` in requests to the broker's HTTP port.
 
 Without authentication, a web page could use the broker through the browser of a person in the broker's network. The
-page cannot change `Origin`, `Sec-Fetch-Site` or `Host`. `Host` reveals an attacker's domain that resolves to the
-broker's address.
+page cannot change `Origin`, `Sec-Fetch-Site` or `Host`. If an attacker's domain resolves to the broker's address,
+`Host` names that domain.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["HostAndOrigin", "WebGate"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # Browsers send "none" when a person types the address
-_REMEMBERED: Final = 1024  # Number of cached answers about hosts
+_REMEMBERED: Final = 1024  # Number of cached results of `_knows_host`
 _LONGEST_HOST: Final = 300  # A DNS name has at most 253 bytes
-_SHOWN: Final = 100  # Characters of a header that a refusal repeats
+_SHOWN: Final = 100  # A refusal shows at most this many characters of a header
 
 
 class WebGate:
-    """Accepts requests to the broker's addresses and allowed hosts, from the broker's own pages and allowed origins."""
+    """Decides by `Host` and `Origin` whether the broker accepts a request."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._hosts = _LOOPBACK | settings.own_hosts | settings.allowed_hosts
@@ -38,7 +38,7 @@ class WebGate:
         self._knows = functools.lru_cache(_REMEMBERED)(self._knows_host)
 
     def takes_host(self, host: bytes, local_address: str) -> bool:
-        """Return whether the broker answers to this `Host` on a connection to `local_address`."""
+        """Return whether the gate accepts this `Host` on a connection to `local_address`."""
         return len(host) <= _LONGEST_HOST and self._knows(host, local_address)
 
     def _knows_host(self, host: bytes, local_address: str) -> bool:
@@ -54,7 +54,7 @@ class WebGate:
         )
 
     def check(self, scope: Scope) -> None:
-        """Check the headers of a request or handshake. Raises HandshakeRefused if the gate refuses it."""
+        """Check the headers of a request or handshake. Raises HandshakeRefused."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1 or not (hosts or scope.get("http_version") == "1.0"):
@@ -73,14 +73,14 @@ class WebGate:
             if parsed is None or (parsed != own and parsed not in self._origins):
                 raise _foreign(f"pages of {_shown(origin)} may not send requests to the broker")
         if not origins:
-            # For an image or a link, browsers send no Origin. Sec-Fetch-Site says whether the page is the broker's.
+            # Browsers send no Origin for images and links. Sec-Fetch-Site says whether the page belongs to the broker.
             sites = [value for name, value in headers if name == b"sec-fetch-site"]
             if any(site not in _OWN_SITES for site in sites):
                 raise _foreign("pages of another origin may not send requests to the broker")
 
 
 class HostAndOrigin(CheckingMiddleware):
-    """Lets in only requests and handshakes that the gate accepts."""
+    """Passes on the requests and handshakes that the gate accepts."""
 
     def __init__(self, inner: Application, *, gate: WebGate) -> None:
         super().__init__(inner)

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 PULL_PREFIX: Final = "/pull/v1/"
 
 _REMEMBERED: Final = 1024  # Number of cached requests
-_REMEMBERED_CHARACTERS: Final = 512  # Longer requests are parsed each time.
+_REMEMBERED_CHARACTERS: Final = 512  # Longer requests are not cached
 _CODES: Final = {
     PullStatus.FOUND: PullCode.SUCCESS,
     PullStatus.NOT_FOUND: PullCode.PULL_NOT_FOUND,
@@ -59,7 +59,7 @@ class PullAnswers:
         self.gate = WebGate(broker.settings)
         self.challenge = challenge_fields(broker.access)
         self.reading: set[asyncio.Task[None]] = set()
-        # `_recheck` checks the clients of parked pulls. The set is empty unless the broker asks for credentials.
+        # `_recheck` checks these pulls. The set is empty unless the broker asks for credentials.
         self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)
@@ -75,9 +75,9 @@ class PullAnswers:
         address: str,
         certificate: ClientCertificate | None,
     ) -> PullInProgress | None:
-        """Authenticate the client, then do the same as `begin`.
+        """Authenticate the client, then call `begin`.
 
-        Raises MustWait, and does not respond, if the credentials cannot be checked at once.
+        If the credentials cannot be checked at once, raises MustWait without calling `respond`.
         """
         try:
             host = address.rpartition(":")[0]
@@ -119,7 +119,7 @@ class PullAnswers:
         return pull
 
     async def stop(self, timeout_s: float) -> None:
-        """Wait for pulls that read from the database. Cancel pulls that take longer than `timeout_s`."""
+        """Wait at most `timeout_s` for pulls that read from the database, then cancel the rest."""
         if self.reading:
             _, late = await asyncio.wait(self.reading, timeout=timeout_s)
             for task in late:
@@ -132,7 +132,7 @@ class PullAnswers:
             pull.recheck()
 
     def body(self, answer: PullAnswer) -> bytes:
-        """Return an answer as JSON. The latest JSON is cached for other pulls that share the answer."""
+        """Return an answer as JSON. Several pulls may share an answer, so the latest JSON is cached."""
         encoded, body = self._encoded
         if encoded is not answer:
             body = _encode(answer)
@@ -165,13 +165,13 @@ class PullInProgress:
         parked.answer.add_done_callback(self._woken)
 
     def read(self, ask: PullAsk) -> None:
-        """Read from the database in a task and respond."""
+        """Start a task that reads from the database and responds."""
         task = self._task = asyncio.get_running_loop().create_task(self._read(ask))
         self._answers.reading.add(task)
         task.add_done_callback(self._answers.reading.discard)
 
     def leave(self) -> None:
-        """Give up the pull. Safe to repeat, even after the answer."""
+        """Give up the pull. Safe to repeat, and safe after the answer."""
         self._respond = None
         self._answers.parked.discard(self)
         if self._parked is not None:
@@ -236,7 +236,7 @@ def _read(path: str, query: str) -> PullAsk:
     )
 
 
-# Pulls with the same path and query share a filter object, and can therefore share an answer.
+# Pulls with the same path and query get the same filter object, so they can share an answer.
 _remembered = functools.lru_cache(_REMEMBERED)(_read)
 
 

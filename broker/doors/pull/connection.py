@@ -1,8 +1,7 @@
-"""The HTTP connection that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
+"""The HTTP connection that answers `GET /pull/v1/…` itself, without Daphne and ASGI.
 
-With Twisted's request, Daphne's request and an ASGI task, a pull would cost four times as much
-(docs/decisions/0015-pulls-below-asgi.md). This connection answers only requests that have no body and whose whole head
-has arrived. Daphne answers all other requests.
+Through Daphne and ASGI, a pull would cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection
+answers a pull only if the whole head has arrived and announces no body. Daphne answers all other requests.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ __all__ = ["PullConnection"]
 
 _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
-_MAX_WAITING_BYTES: Final = 16 * 1024  # Above this, reading from the socket stops.
+_MAX_WAITING_BYTES: Final = 16 * 1024  # Above this limit, reading from the socket stops
 
-# The request line and the fields of RFC 9112, without folded lines. The pattern rejects fields that announce a body, an
-# upgrade or the end of the connection. It also rejects fields that only `WebGate.check` and `principal_of` read.
+# A request head as in RFC 9112, without folded lines. The pattern rejects fields that announce a body, an upgrade or
+# the end of the connection. The pattern also rejects the fields that only the ASGI application can check.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
@@ -59,8 +58,8 @@ class PullConnection(LimitedConnection):
         self._is_output_full = False
         self._local_address = ""
         self._address = ""
-        self._was_active = False  # A pull was answered since the idle timer was set.
-        self._is_counted = False  # `_begin` has counted the request that Twisted is about to read.
+        self._was_active = False  # Whether a pull was answered since the idle timer was set
+        self._is_counted = False  # Whether `_begin` has counted the request that Twisted reads next
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         super().connectionMade()
@@ -69,7 +68,7 @@ class PullConnection(LimitedConnection):
         self._address = f"{client.host}:{client.port}"
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        if self.requests or self._is_refused:  # Twisted has a request in progress, or ignores all bytes.
+        if self.requests or self._is_refused:  # Twisted has a request in progress, or ignores all bytes
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
             self._waiting += data
@@ -142,7 +141,7 @@ class PullConnection(LimitedConnection):
         head = _OK if status == 200 else _response_head(status, challenge)
         self._was_active = True
         self.transport.write(head % len(body) + body)
-        if self._pull is not None:  # During `_begin`, `_pull` is None. `_read` then handles the next request.
+        if self._pull is not None:  # Otherwise `_read` handles the next request
             self._pull = None
             if not self._is_output_full and not self._is_out_of_turn:
                 self._go_on()
@@ -172,7 +171,7 @@ class PullConnection(LimitedConnection):
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
         """Close the connection, unless a pull is in progress or was answered since the last timeout.
 
-        Pulls bypass Twisted's parser, so they do not restart its idle timer.
+        Twisted's parser restarts the idle timer, but pulls bypass the parser.
         """
         if self._pull is None and not self._was_active:
             super().timeoutConnection()

@@ -1,4 +1,4 @@
-"""Pulls, offsets and queue counts over ASGI, for requests that `PullConnection` passes on. A queue is a partition."""
+"""Answer the requests below `/pull/` that `PullConnection` does not answer. A queue is a partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUEUES_PREFIX: Final = "/pull/v1-queues/"
 
 
 class _Gone(Exception):
-    """The peer left before its pull was answered."""
+    """The peer disconnected before its pull was answered."""
 
 
 class PullPages:

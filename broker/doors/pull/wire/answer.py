@@ -22,7 +22,7 @@ class AnsweredMessage(NamedTuple):
     key: str | None
     properties: dict[str, str]
     publish_time_ms: int  # By the producer's clock
-    event_time_ms: int  # 0 if the message has none
+    event_time_ms: int  # 0 if the message has no event time
     payload: bytes
 
 
@@ -38,7 +38,7 @@ def encode_answer(
     messages: Sequence[AnsweredMessage] = (),
     unreadable_messages: int = 0,
 ) -> bytes:
-    """Return the answer as JSON. `unreadable_messages` is the number of skipped messages."""
+    """Return the answer as JSON."""
     return _encode(
         {
             "code": code.name,

@@ -15,7 +15,7 @@ __all__ = ["OffsetRequest", "PullRequest", "parse_offset_request", "parse_pull_r
 
 DEFAULT_MESSAGES: Final = 32
 MAX_MESSAGES: Final = 1024
-DEFAULT_SUSPEND_MS: Final = 15_000  # RocketMQ's push consumer uses this value.
+DEFAULT_SUSPEND_MS: Final = 15_000  # As in RocketMQ's push consumer
 MAX_SUSPEND_MS: Final = 600_000
 MAX_OFFSET: Final = 2**63 - 1
 
@@ -26,12 +26,12 @@ class PullRequest:
 
     topic: str  # persistent://tenant/namespace/topic
     queue: int  # The partition, or 0 if the topic has no partitions
-    offset: int  # Number of the first wanted message, counted from the start of the queue
+    offset: int  # The first message to return, counted from the start of the queue
     max_messages: int
-    tags: Tags  # None accepts all messages.
-    property_filter: PropertyFilter | None  # None accepts all messages.
+    tags: Tags  # If None, the tag does not matter
+    property_filter: PropertyFilter | None  # If None, the properties do not matter
     may_suspend: bool
-    suspend_timeout_ms: int  # The broker's settings may overrule this value.
+    suspend_timeout_ms: int  # The broker's settings may replace this value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class OffsetRequest:
     topic: str
     queue: int
     subscription: str
-    offset: int | None  # The offset to commit, or None to read
+    offset: int | None  # The offset to commit, or None to read the offset
 
 
 def parse_pull_topic(raw_path: str, prefix: str) -> str:
-    """Return the full name of a path's topic. Raises InvalidPull."""
+    """Return the full name of the topic in a path. Raises InvalidPull."""
     pieces = raw_path.removeprefix(prefix).split("/")
     if len(pieces) != 3 or not all(pieces):
         raise InvalidPull(

@@ -1,4 +1,4 @@
-"""Run work in a limited number of tasks. Further work waits in order."""
+"""Run work in a limited number of tasks. Further work waits in a queue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BoundedTasks:
         self._room.set()
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `work` now, or later if `limit` pieces of work are running."""
+        """Run `work` in a task, or queue `work` if the limit is reached."""
         self._waiting.append(work)
         if len(self._waiting) > _ROOM:
             self._room.clear()

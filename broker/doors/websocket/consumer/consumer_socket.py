@@ -1,4 +1,4 @@
-"""Consumers of one topic in the WebSocket API, `/ws/v2/consumer/…`."""
+"""Consumers in the WebSocket API, `/ws/v2/consumer/…`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = ["ConsumerSocket"]
 class ConsumerSocket(PushSocket):
     """One consumer at `/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}`.
 
-    A source is a topic or a partition. A letter is a dead letter or a retry letter.
+    A source is a subscribed topic or partition. A letter is a message for the dead letter topic or the retry topic.
     """
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
@@ -55,7 +55,7 @@ class ConsumerSocket(PushSocket):
         self.letters: Letters | None = None
 
     async def connect(self) -> None:
-        """Subscribe to every topic and partition, accept the handshake, and begin to deliver."""
+        """Subscribe, accept the handshake, and begin to deliver."""
         topics = self.read_address()
         options = self.options = consumer_options(self.query)
         self._name = options.consumer_name or secrets.token_hex(5)
@@ -113,7 +113,7 @@ class ConsumerSocket(PushSocket):
             if self.letters is not None:
                 self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
-                # `isEndOfTopic` must not wait until the retry topic is terminated.
+                # The answer to `isEndOfTopic` must not depend on the retry topic.
                 source.is_ended = True
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:

@@ -1,4 +1,4 @@
-"""One subscribed topic or partition of a consumer or reader socket."""
+"""A source is one topic or partition to which a WebSocket consumer or reader is subscribed."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
 logger = logging.getLogger(__name__)
 
-# Other clients may be able to read an entry with one of these errors. Only `CryptoFailureAction` may discard the entry.
+# Other clients may be able to read an entry with one of these errors.
 _UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
 
 
 class SourceOwner(Protocol):
-    """What a source needs from its socket."""
+    """The part of a socket that sources use."""
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
         """Queue the messages of an entry for writing."""
 
     def flush(self) -> None:
-        """Write the queued messages that need not wait for room in the window."""
+        """Write as many queued messages as the delivery window allows."""
 
     def is_writable(self) -> bool:
         """Return whether the socket takes more deliveries."""
 
     def source_closed(self, reason: str) -> None:
-        """End the socket after the broker has detached a consumer."""
+        """Close the WebSocket, because the broker has closed the source's consumer."""
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping."""
 
 
 class LetterBox(Protocol):
-    """What a source needs from `Letters`."""
+    """The part of `Letters` that sources use."""
 
     def bypasses(self, redeliveries: int) -> bool:
         """Return whether a delivery with this redelivery count goes straight to the dead letter topic."""
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Write a dead letter for an unpushed delivery, then grant `permits` again."""
+        """Write the entry at `position` to the dead letter topic, then grant `permits` to the broker."""
 
 
 class Outgoing(NamedTuple):
@@ -111,7 +111,7 @@ class DeliverySource:
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
-            # Exclusive and Failover do not count redeliveries, so any delivery may be one.
+            # On Exclusive and Failover, `redelivery_count` is always 0, so any delivery may be a redelivery.
             if has_partly_acked:
                 self.acks.forget(ledger_id, entry_id)
             if redelivery_count and self.letters is not None and self.letters.bypasses(redelivery_count):
@@ -172,7 +172,7 @@ class DeliverySource:
             )
 
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
-        """Ack the messages that compaction removed from a batch, because the peer never gets them."""
+        """Ack the messages that compaction removed from a batch. The peer never gets these messages."""
         left = _members(fragments) or None
         self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left))
         self.credit(charged - len(fragments))
@@ -185,7 +185,7 @@ class DeliverySource:
         return self._owner.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """Record the end of the topic. The peer sends `isEndOfTopic` to learn about it."""
+        """Record that the topic has ended. The peer can ask with `isEndOfTopic`."""
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:
@@ -202,7 +202,7 @@ class DeliverySource:
         return await self._owner.is_alive()
 
     def ack(self, acks: Sequence[EntryAck]) -> None:
-        """Ack these entries in the next turn of the event loop."""
+        """Ack these entries in the next iteration of the event loop."""
         self._acks_due += acks
         self._schedule()
 
@@ -214,13 +214,13 @@ class DeliverySource:
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Grant permits to the broker in the next turn of the event loop. Ignore a number below 1."""
+        """Grant permits in the next iteration of the event loop. Ignore a number below 1."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()
 
     def redeliver_at(self, position: Position, due_ms: int) -> None:
-        """Deliver the entry again at `due_ms`, in milliseconds since 1970."""
+        """Redeliver the entry at `due_ms`, in milliseconds since 1970."""
         self.acks.forget(*position)
         self._settle()
         if self.consumer is not None:

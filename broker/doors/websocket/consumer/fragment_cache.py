@@ -14,8 +14,8 @@ __all__ = ["Fragment", "FragmentCache"]
 class Fragment(NamedTuple):
     """The part of a message's push frame that is the same for every delivery."""
 
-    batch_index: int  # -1 if the entry is encrypted or not a batch
-    batch_size: int  # 0 if the entry is encrypted or not a batch
+    batch_index: int  # -1 if the entry is not a batch, or is encrypted
+    batch_size: int  # 0 if the entry is not a batch, or is encrypted
     data: bytes
 
 
