@@ -22,10 +22,10 @@ UNKNOWN_ENDPOINT: Final = "No such endpoint; see /ws/v2/producer, /ws/v2/consume
 
 
 class ConnectionLimit(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Refuses a WebSocket with 503 while too many are open or opening."""
+    """Limits the number of open WebSockets, and refuses further WebSockets with status 503."""
 
     def __init__(self, inner: Application, *, most: int, limits: ConnectionLimits) -> None:
-        """A `most` of 0 sets no limit."""
+        """`most` is the limit, or 0 for no limit."""
         super().__init__(inner)
         self._most = most
         self._limits = limits
@@ -49,7 +49,7 @@ class ConnectionLimit(BaseMiddleware):  # type: ignore[misc]  # Channels has no 
 
 
 class QueryParameters(CheckingMiddleware):
-    """Decodes the query into `scope["query"]`. Answers 400 if the query cannot be decoded."""
+    """Decodes the query into `scope["query"]`. Answers with status 400 if the query cannot be decoded."""
 
     def check(self, scope: Scope) -> None:
         scope["query"] = parse_query(scope["query_string"])
@@ -60,7 +60,7 @@ class RawPath(CheckingMiddleware):
 
     def check(self, scope: Scope) -> None:
         path = scope["raw_path"].decode("latin-1")
-        # URLRouter would remove several leading slashes.
+        # URLRouter would remove all leading slashes.
         if not path.startswith("/") or path.startswith("//"):
             raise HandshakeRefused(404, UNKNOWN_ENDPOINT)
         scope["path"] = path

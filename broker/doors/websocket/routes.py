@@ -30,7 +30,7 @@ ABSENT: Final = dict.fromkeys(
     (f"ws/{each}" for each in ("producer", "consumer", "reader")),
     "topics have had no cluster in their names since Pulsar 2; use /ws/v2",
 )
-"""Paths of Pulsar that Vela does not have, with the reasons."""
+"""Pulsar's paths that Vela does not serve, each with the reason."""
 FRAGMENT_CACHE_BYTES: Final = 8 * 1024 * 1024
 
 _NAMESPACE: Final = r"(?P<domain>[^/]*)/(?P<tenant>[^/]*)/(?P<namespace>[^/]*)"
@@ -45,7 +45,7 @@ _MULTI_TOPIC_PATH: Final = "a multi-topic consumer's path is /ws/v3/consumer/{su
 def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
     """Return the routes for undecoded paths. The first match wins.
 
-    The topic of a producer or reader may contain slashes, as in Pulsar.
+    In the paths of producers and readers, the topic may contain slashes, as in Pulsar.
     """
     fragments = FragmentCache(FRAGMENT_CACHE_BYTES)
     own: dict[str, Any] = {"broker": broker, "clock": clock}

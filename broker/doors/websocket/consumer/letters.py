@@ -1,7 +1,7 @@
 """Dead letters and retry letters of one JSON socket. Clients of the binary protocol write their own letters.
 
-The socket acks a message only after its letter is durable. If the letter cannot be written, the broker delivers the
-message again. A waiting letter keeps no message in memory, because the socket reads the entry again later.
+The socket stores a message's letter before it acks the message. If the letter cannot be stored, the broker delivers the
+message again.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ __all__ = ["Letters"]
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # Most letters of each kind that are written at once
+AT_ONCE: Final = 100  # Limit of parallel writes for each kind of letter
 _WHOLE_ENTRY: Final = -2  # Batch index that stands for all unacked messages of the entry
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
-_FINISH_S: Final = 5.0  # Time to finish each kind of letter after the socket is lost
+_FINISH_S: Final = 5.0  # Time limit to finish each kind of letter after the socket is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +60,12 @@ class _Letter:
     source: DeliverySource
     consumer: ConsumerPort
     position: Position
-    ack: Callable[[Sequence[AckRequest]], None]  # Still works after the consumer has left
+    ack: Callable[[Sequence[AckRequest]], None]  # Also usable after the consumer has been detached
     batch_index: int = _WHOLE_ENTRY  # -1 if the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
-    permits: int = 0  # To grant again once the letter is written or has failed
+    permits: int = 0  # Granted after the letter is written or has failed
 
 
 class Letters:
@@ -98,8 +98,8 @@ class Letters:
     async def resolve(self, topics: Sequence[str], *, without_own: bool = False) -> list[str]:
         """Choose the topics of the letters, and return the topics to consume.
 
-        The caller must also consume `retry_topic`. With retry letters, all topics share the letter topics of the first
-        topic, as in Pulsar. If `without_own` is set, leave out the topics that get letters of this socket. Raises
+        The caller must also consume `retry_topic`. With retry letters, every topic uses the letter topics of the first
+        topic, as in Pulsar. If `without_own` is set, leave out the topics that receive this socket's letters. Raises
         BrokerError.
         """
         bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
@@ -111,7 +111,7 @@ class Letters:
         if self._dead_letter is not None:
             given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
             if without_own:
-                # A topic must come before its own dead letter topic, whose default name is longer.
+                # Each topic must come before its dead letter topic, whose default name is longer.
                 bases.sort(key=lambda base: len(base.full))
             for base in bases:
                 if base.full in own:
@@ -124,7 +124,7 @@ class Letters:
         return [topic for topic in topics if TopicName.parse(topic).base not in own]
 
     def dead_letter_topic(self, topic: TopicName) -> str | None:
-        """Return the full name of the dead letter topic of `topic`, or None."""
+        """Return the full name of the topic's dead letter topic, or None."""
         chosen = self._dead_letter_topics.get(topic.base)
         return None if chosen is None else chosen.full
 
@@ -179,7 +179,7 @@ class Letters:
     def reconsume_later(
         self, source: DeliverySource, message_id: MessageId, delay_ms: int, properties: Mapping[str, str]
     ) -> None:
-        """Write a retry letter due after `delay_ms`, or a dead letter if no retries are left.
+        """Write a retry letter with this delay, or a dead letter if no retries are left.
 
         Do nothing if the message is not pending at this socket.
         """
@@ -203,7 +203,7 @@ class Letters:
         await self._retry_letters.has_room()
 
     def _still_due(self, source: DeliverySource, due: Sequence[Due]) -> list[Position]:
-        """Begin the letters of overdue entries, and return the positions to deliver again now."""
+        """Start letters for the entries in `due`. Return the positions to deliver again without a letter."""
         consumer = source.consumer
         if consumer is None:
             return [each.position for each in due]
@@ -211,7 +211,7 @@ class Letters:
         wanted: list[Position] = []
         for position, is_nack in due:
             if position in busy:
-                # A letter of this entry is not finished yet. Look at the entry again later.
+                # A letter of this entry is not finished. Check the entry again later.
                 consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
                 continue
             is_dead = self._dead_letter is not None and self._dead_letter.ends(
@@ -235,7 +235,7 @@ class Letters:
     def _begin(self, letter: _Letter) -> None:
         key = (letter.position, letter.batch_index)
         if key in self._busy:
-            letter.source.credit(letter.permits)  # The earlier letter settles the message
+            letter.source.credit(letter.permits)  # Another letter of this message is not finished
             return
         self._busy[key] = letter
         (self._retry_letters if letter.is_retry else self._dead_letters).start(lambda: self._run(letter))
@@ -258,7 +258,7 @@ class Letters:
             self._failed(letter, error)
 
     def _failed(self, letter: _Letter, error: Exception) -> None:
-        """Deliver the entry again. The delay grows with consecutive failures of the socket's letters."""
+        """Deliver the entry again. Consecutive failures increase the delay."""
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         logger.warning(
@@ -273,7 +273,7 @@ class Letters:
         letter.consumer.redeliver_at([letter.position], self._clock.now_ms() + delay_ms)
 
     async def _copy(self, letter: _Letter, entry: StoredEntry, remaining: int | None) -> None:
-        """Write the letters, ack the messages whose letters are durable, then raise the first failure."""
+        """Write the letters, and ack each message whose letter is stored. Then raise the first failure, if any."""
         limit = self._broker.settings.max_uncompressed_bytes
         left = [
             message
@@ -365,7 +365,7 @@ class Letters:
             raise
 
     def lost(self) -> None:
-        """Drop waiting letters, and finish running letters in the background. Safe to repeat."""
+        """Drop letters that have not started. The other letters finish in the background. Safe to repeat."""
         self._dead_letters.drop_waiting()
         self._retry_letters.drop_waiting()
         if self._producers or self._busy:
@@ -385,4 +385,5 @@ class Letters:
                 opening.cancel()
 
 
-_FINISHING: Final[set[asyncio.Future[None]]] = set()  # The event loop keeps only weak references to tasks
+# The event loop has only weak references to tasks. This set keeps the tasks alive.
+_FINISHING: Final[set[asyncio.Future[None]]] = set()

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 class MultiTopicConsumerSocket(ConsumerSocket):
     """One consumer of several topics. With a pattern, the consumer also gets matching topics that are created later.
 
-    A pattern leaves out topics that the client may not consume. When a topic is deleted or unloaded, the socket closes
-    with 1012, and the client must connect again.
+    If the client lacks permission for a matching topic, the consumer skips the topic. When a topic is deleted or
+    unloaded, the socket closes with 1012, and the client must connect again.
     """
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
@@ -41,7 +41,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         self._joins: set[asyncio.Task[None]] = set()
 
     def read_address(self) -> Sequence[str]:
-        """Set `subscription` and return the named topics, or no topics for a pattern. Raises InvalidQuery."""
+        """Set `subscription`, and return the named topics. For a pattern, return no topics. Raises InvalidQuery."""
         self.subscription = subscription_name(self.path_arguments["subscription"])
         found = requested_topics(self.query)
         if not isinstance(found, RequestedPattern):
@@ -97,7 +97,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             except Exception:
                 logger.exception("%s: consuming a new topic failed", self.address)
                 self.source_closed("a new topic cannot be consumed; see the broker's log")
-            # `release` may have run before the new consumers were attached.
+            # `release` may have run during `attach`.
             if self.is_letting_go:
                 for source in self.sources[before:]:
                     source.detach(DepartureCause.LOST)

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PushSocket"]
 
-KNOWN_IDS: Final = 2_000  # Parsed message ids to keep, twice the largest window
+KNOWN_IDS: Final = 2_000  # Size limit of `known`
 MAX_READY_BYTES: Final = 1024 * 1024
-MAX_MISSES: Final = 100  # `source_of` stops asking every source after this many unknown ledgers
+MAX_MISSES: Final = 100  # After this many unknown ledgers, `source_of` no longer asks all sources
 
 
 class _Ready(NamedTuple):
-    """A message that waits for room in the window."""
+    """A message in the queue of a socket with several sources."""
 
     source: DeliverySource
     ledger_id: int
@@ -44,9 +44,9 @@ class _Ready(NamedTuple):
 class PushSocket(BrokerSocket):
     """Pushes messages from one or more sources. A source is a topic or a partition.
 
-    The window limits how many messages may be unanswered. A single source writes each delivery at once, because its
-    permits already keep to the window. Several sources share the permits, and each source gets at least one permit.
-    Their messages wait here until the window has room. The broker delivers nothing while `MAX_READY_BYTES` wait here.
+    The window limits how many messages may be unanswered. With one source, the consumer's permits enforce this limit.
+    With several sources, the socket queues messages until the window has room. The broker stops delivering while
+    the queue contains at least `MAX_READY_BYTES`.
     """
 
     window: DeliveryWindow
@@ -64,8 +64,8 @@ class PushSocket(BrokerSocket):
         self._ready_bytes = 0
         self._is_draining = False
         self._departure = DepartureCause.LOST
-        self.is_growing = False  # Whether topics may join while the socket is open
-        # True once the socket is ending or has unsubscribed. Then `source_closed` does nothing.
+        self.is_growing = False  # Whether topics may be added while the socket is open
+        # True after the client has sent `unsubscribe`, and after `release`.
         self.is_letting_go = False
 
     async def subscribe(
@@ -76,7 +76,7 @@ class PushSocket(BrokerSocket):
     ) -> None:
         """Subscribe to each topic, or to its partitions. Raises BrokerError.
 
-        `request` gets a topic or partition, and the topic's number of partitions. If `is_growing` is set, skip
+        `request` takes a topic or a partition, and the topic's number of partitions. If `is_growing` is set, skip
         deleted topics.
         """
         for text in topics:
@@ -109,7 +109,7 @@ class PushSocket(BrokerSocket):
         self.credit_share(self.sources, permits)
 
     def credit_share(self, sources: Sequence[DeliverySource], permits: int) -> None:
-        """Grant each of these sources its share of the socket's permits."""
+        """Grant each of these sources an equal part of the socket's permits, at least one."""
         share = permits if self.has_one_source else max(1, permits // max(1, len(self.sources)))
         for source in sources:
             source.credit(share)
@@ -146,7 +146,7 @@ class PushSocket(BrokerSocket):
         self._frames.append(push_frame(text, data, redelivery_count))
 
     def flush(self) -> None:
-        """Write the queued messages that need not wait for room in the window."""
+        """Write queued messages as far as the window has room."""
         if self._ready:
             self.drain_soon()
         self._write()
@@ -157,7 +157,7 @@ class PushSocket(BrokerSocket):
             self.transport.write_frames(frames, binary=False)
 
     def drain_soon(self) -> None:
-        """Push waiting messages in the next turn of the event loop, while the window has room."""
+        """In the next turn of the event loop, push queued messages as far as the window has room."""
         if self._ready and not self._is_draining:
             self._is_draining = True
             self._loop.call_soon(self._drain)
@@ -190,13 +190,13 @@ class PushSocket(BrokerSocket):
                 source.consumer.writable_again()
 
     async def answer_end_of_topic(self, questions: int) -> None:
-        """Answer each `isEndOfTopic`, then wait while too many bytes are unsent. Unread answers fill the memory."""
+        """Answer each `isEndOfTopic`, then wait while too many bytes are unsent."""
         self.transport.write_frames((end_of_topic_frame(self.is_end_of_topic),) * questions, binary=False)
         if not self.transport.is_writable():
             await self.transport.share.away(self.transport.drained())
 
     def settled(self, source: DeliverySource, messages: int) -> None:
-        """Make room in the window for messages that the peer has answered."""
+        """Increase the window's room after the peer has answered messages."""
         credit = self.window.settled(messages)
         if self.has_one_source:
             source.credit(credit)
@@ -204,10 +204,10 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source of a message. Another socket may have delivered the message.
+        """Return the source of a message, even if another socket delivered the message.
 
-        For an unknown ledger, return the source of the id's partition, or else the first source. Raises InvalidCommand
-        if the socket has no source.
+        If the ledger is unknown, return the source with the id's partition, or else the first source. Raises
+        InvalidCommand if the socket has no source.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:

@@ -61,7 +61,10 @@ class ReaderSocket(PushSocket):
         )
 
     def _start(self, topic: TopicName) -> tuple[Position, int | None]:
-        """Return the first entry to send, and a bitset of its messages to send. None means all messages."""
+        """Return the position of the first entry to send, and a bitset of the entry's messages to send.
+
+        If the bitset is None, send all messages.
+        """
         message_id = self._options.start
         position = Position(message_id.ledger_id, message_id.entry_id)
         if message_id in (EARLIEST, LATEST):
@@ -81,7 +84,7 @@ class ReaderSocket(PushSocket):
         )
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push the entry and move the cursor, because the backlog must count only undelivered entries."""
+        """Push the entry, then move the cursor, so that the backlog no longer counts the entry."""
         super().push(source, entry)
         if not self._passed:
             self._loop.call_soon(self._move_cursors)
@@ -94,7 +97,7 @@ class ReaderSocket(PushSocket):
                 source.consumer.ack([AckRequest(position)], cumulative=True)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Answer each `isEndOfTopic`, and count every other object as one processed message."""
+        """Answer each `isEndOfTopic`, and count every other JSON object as one processed message."""
         frame = decode_reader_frame(only_text(text_data))
         self.taken = frame.processed + frame.end_of_topic_requests
         if frame.end_of_topic_requests:

@@ -19,15 +19,15 @@ class EntryAck(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    remaining: int | None  # Bitset of members to leave unacked, None = ack the whole entry
+    remaining: int | None  # Bitset of messages to leave unacked, or None to ack the whole entry
 
 
 class BatchAcks:
     """Turns the ids that a client acks in one topic or partition into acks of entries.
 
-    A member is one message of a batch. Without `batch_index_acks`, an entry is acked once this socket has acked all
-    members of the latest delivery. Until then, a bitset holds the unacked members. Above `max_entries` bitsets, the
-    oldest bitset is dropped, and its entry waits for another delivery.
+    A member is one message of a batch. Without `batch_index_acks`, an entry is acked after the client has acked all
+    members of the latest delivery. Until then, a bitset records the unacked members. If there are more than
+    `max_entries` bitsets, the oldest bitset is deleted.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -45,7 +45,7 @@ class BatchAcks:
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
         """Return the entry acks for these ids, at most one for each entry. Repeated ids are harmless.
 
-        Raises InvalidCommand for an impossible batch index or size, and for ids that disagree about a batch's size.
+        Raises InvalidCommand for an impossible batch index or size, and for ids with different sizes of the same batch.
         After an error, no ack is recorded.
         """
         sizes: dict[tuple[int, int], int] = {}
@@ -82,9 +82,9 @@ class BatchAcks:
             del self._partly[next(iter(self._partly))]
 
     def delivered(self, ledger_id: int, entry_id: int, members: int) -> None:
-        """Record that the peer gets only these members of a batch. `members` is a bitset.
+        """Record which members of a batch the peer gets. `members` is a bitset.
 
-        Without batch index acks, the acks of these members ack the entry.
+        Without batch index acks, the entry is acked after all these members are acked.
         """
         if members and not self._batch_index_acks:
             self._keep((ledger_id, entry_id), members)
@@ -92,8 +92,8 @@ class BatchAcks:
     def cumulative(self, message_id: MessageId) -> EntryAck:
         """Return the ack of everything up to and including `message_id`.
 
-        Without batch index acks, a batch stays unacked while a member after `message_id` is unacked. Raises
-        InvalidCommand for an impossible batch index or size.
+        Without batch index acks, the id's batch stays unacked while any later member is unacked. Raises InvalidCommand
+        for an impossible batch index or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining = 0
@@ -109,7 +109,7 @@ class BatchAcks:
         return EntryAck(ledger_id=position[0], entry_id=position[1], remaining=remaining or None)
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
-        """Forget the acked members of an entry that is delivered again."""
+        """Forget which members of an entry were acked."""
         self._partly.pop((ledger_id, entry_id), None)
 
 

@@ -43,7 +43,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class Acknowledge(msgspec.Struct, frozen=True, gc=False):
-    """Acknowledge one message, or all messages up to this message."""
+    """Acknowledge one message. If `cumulative` is set, also acknowledge all earlier messages."""
 
     message_id: MessageId
     cumulative: bool
@@ -56,7 +56,7 @@ class NegativeAcknowledge(msgspec.Struct, frozen=True, gc=False):
 
 
 class Permit(msgspec.Struct, frozen=True, gc=False):
-    """Grant permits in pull mode. Push mode ignores the command."""
+    """Grant permits in pull mode. In push mode, the command has no effect."""
 
     messages: int
 
@@ -74,7 +74,7 @@ class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
 
 
 class IsEndOfTopic(msgspec.Struct, frozen=True, gc=False):
-    """Tell the client whether the topic has ended, with `end_of_topic_frame`."""
+    """Tell the client whether the topic has ended."""
 
 
 ConsumerCommand: TypeAlias = (
@@ -86,7 +86,7 @@ class _Fields(msgspec.Struct, gc=False):
     type: str | None = None
     messageId: str | None = None  # noqa: N815
     permitMessages: _Int32 | None = None  # noqa: N815
-    # The next three fields may have any type, because Pulsar ignores these fields.
+    # Pulsar ignores the next three fields, so a client may send values of any type.
     ackType: Any = None  # noqa: N815
     delayMillis: Any = None  # noqa: N815
     properties: Any = None
@@ -131,9 +131,9 @@ _END_OF_TOPIC = {True: b'{"endOfTopic":true}', False: b'{"endOfTopic":false}'}
 def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) -> list[ConsumerCommand]:
     """Return the commands of a text frame in order.
 
-    `known` maps base64 text to parsed ids, because parsing an id takes 4 µs. A command whose `type` is absent or
-    unknown acknowledges its message, as in Pulsar. Raises InvalidJson if the frame has the wrong shape, and
-    InvalidCommand if a command has a bad value.
+    `known` maps base64 texts to parsed ids. If a command's `type` is absent or unknown, the command acknowledges the
+    message, as in Pulsar. Raises InvalidJson if the frame has the wrong shape, and InvalidCommand if a command has a
+    bad value.
     """
     fields = guarded_decode(_decode, frame)
     if type(fields) is _Fields:
@@ -206,14 +206,14 @@ def _properties(value: object) -> dict[str, str]:
 
 
 def push_fragment(message: Message) -> bytes:
-    """Return the part of a push that is the same for every delivery. `push_frame` adds the rest."""
+    """Return the part of a push frame that is the same for every delivery of the message."""
     return _fragment(
         _Push(message.payload, message.properties, format_time(message.publish_time_ms)), message
     )
 
 
 def encrypted_fragment(entry: EncryptedEntry) -> bytes:
-    """Return the fragment of an encrypted entry, including its `encryptionContext`."""
+    """Return the fragment of an encrypted entry, with the field `encryptionContext`."""
     message = entry.message
     push = _EncryptedPush(message.payload, message.properties, format_time(message.publish_time_ms))
     push.encryptionContext = _EncryptionContext(

@@ -1,6 +1,6 @@
 """Encryption by the client. The query string has the keys, and each message has fields for decryption.
 
-The broker stores an encrypted payload unchanged. The entry's metadata holds the keys and fields.
+The broker stores the payload unchanged, and writes the keys and fields into the entry's metadata.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_BYTES = 2**32 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptionKey:
-    """A message key that is encrypted with the public key `name`."""
+    """An encrypted data key. `name` is the name of the public key that encrypts the data key."""
 
     name: str
     value: bytes
@@ -35,7 +35,7 @@ class MessageEncryption:
     """The fields that consumers need to decrypt one message."""
 
     param: bytes
-    compression: Compression = Compression.NONE  # The client compresses before it encrypts
+    compression: Compression = Compression.NONE  # The client compresses the payload before encryption
     uncompressed_bytes: int = 0
 
     def noted(self, keys: Sequence[EncryptionKey], metadata: MessageMetadata, payload: bytes) -> bytes:
@@ -59,7 +59,7 @@ class _GivenKey(msgspec.Struct):
 def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
     """Read `encryptionKeys`, a JSON object in base64.
 
-    Raises HandshakeRefused with status 500 for malformed keys, or if only the names of keys are given.
+    Raises HandshakeRefused with status 500 if the object is malformed or empty.
     """
     text = query.get("encryptionKeys")
     if not text:

@@ -51,40 +51,38 @@ _TEXTS = {
 
 
 class CloseCode(IntEnum):
-    """The close codes that a peer sees. Autobahn also sends 1002 for a violation of the WebSocket protocol."""
+    """The close codes that a peer sees. The WebSocket library also sends 1002 for protocol errors."""
 
     NORMAL = 1000  # The client closed first
-    GOING_AWAY = 1001  # The broker stops, and the socket has no consumer or producer
+    GOING_AWAY = 1001  # The broker is stopping, and the socket has no consumer or producer
     UNSUPPORTED_DATA = 1003
-    INVALID_DATA = 1007  # Text that is not UTF-8, or not JSON of the expected shape
-    # An impossible command, expired or revoked credentials, or a revoked permission. The binary protocol always
-    # closes with this code.
-    POLICY_VIOLATION = 1008
+    INVALID_DATA = 1007  # The text is not valid UTF-8, or not JSON of the expected shape
+    POLICY_VIOLATION = 1008  # An impossible command, expired or revoked credentials, or a revoked permission
     MESSAGE_TOO_BIG = 1009
     INTERNAL_ERROR = 1011
     SERVICE_RESTART = 1012  # The broker closed the consumer or producer, and the client may connect again
 
 
 class SessionError(RemoteProtocolError):
-    """An error that closes the socket with `close_code` and `reason`. The peer sees the error's text."""
+    """An error that closes the socket with `close_code` and `reason`."""
 
     close_code: ClassVar[CloseCode] = CloseCode.POLICY_VIOLATION
     error: ClassVar[WebSocketError] = WebSocketError.FAILED_TO_DESERIALIZE_FROM_JSON
 
     @property
     def reason(self) -> str:
-        """The text of the close frame, which begins with Pulsar's error number."""
+        """Pulsar's error number and the error's text, cut to fit a close frame."""
         return close_reason(f"{int(self.error)}: {self}")
 
 
 class InvalidJson(SessionError):
-    """The frame is not JSON of the expected shape. Nothing in the frame is applied."""
+    """The frame is not JSON of the expected shape. Nothing in the frame takes effect."""
 
     close_code = CloseCode.INVALID_DATA
 
 
 class InvalidCommand(SessionError):
-    """The command cannot be carried out. Earlier commands of an array may have been applied."""
+    """The command cannot be carried out. Earlier commands in the same array may have taken effect."""
 
 
 class UnexpectedBinaryFrame(SessionError):

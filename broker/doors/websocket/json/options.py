@@ -51,7 +51,7 @@ class HashingScheme(StrEnum):
 
 
 class RoutingMode(StrEnum):
-    """How the broker chooses a partition for a message without a key. CustomPartition acts as SinglePartition."""
+    """How the broker chooses a partition for a message without a key. CustomPartition works like SinglePartition."""
 
     SINGLE = "SinglePartition"
     ROUND_ROBIN = "RoundRobinPartition"
@@ -92,7 +92,10 @@ class InitialPosition(StrEnum):
 
 
 class CryptoFailureAction(StrEnum):
-    """What happens to an encrypted message. FAIL leaves it unacked, and CONSUME pushes it still encrypted."""
+    """What happens to an encrypted message.
+
+    FAIL leaves the message unacked. DISCARD acks the message. CONSUME pushes the encrypted payload.
+    """
 
     FAIL = "FAIL"
     DISCARD = "DISCARD"
@@ -101,10 +104,10 @@ class CryptoFailureAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """Options of a producer. Without batching, the limits for batches and pending messages keep their defaults."""
+    """Options of a producer."""
 
     producer_name: str | None = None
-    initial_sequence_id: int | None = None  # Last id already used, None = last stored id
+    initial_sequence_id: int | None = None  # Last used id. If None, the last stored id counts
     hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
     send_timeout_ms: int = 30_000  # 0 = no timeout
     routing_mode: RoutingMode = RoutingMode.SINGLE
@@ -128,9 +131,9 @@ class ConsumerOptions:
     priority_level: int = 0  # 0 is served first
     ack_timeout_ms: int = 0  # 0 = off
     ack_timeout_tick_ms: int = MIN_TICK_MS  # Timeouts are rounded up to multiples of the tick
-    ack_timeout_backoff: RedeliveryBackoff | None = None  # Delay that is added to the timeout
+    ack_timeout_backoff: RedeliveryBackoff | None = None  # Extra delay after the timeout
     negative_ack_redelivery_delay_ms: int = 60_000
-    negative_ack_backoff: RedeliveryBackoff | None = None  # Replaces the fixed delay
+    negative_ack_backoff: RedeliveryBackoff | None = None  # Replaces `negative_ack_redelivery_delay_ms`
     batch_index_acks: bool = True
     dead_letter: DeadLetterPolicy | None = None
     retry: RetryPolicy | None = None
@@ -161,8 +164,8 @@ class ReaderOptions:
 def producer_options(query: Query) -> ProducerOptions:
     """Read the options of a producer. With encryptionKeys, batching and compression are off.
 
-    Raises InvalidQuery, or HandshakeRefused if encryptionKeys is set without valid keys, because a client that
-    expects the broker to encrypt must not publish plain text.
+    Without batching, the batch limits and maxPendingMessages are ignored. Raises InvalidQuery. Raises
+    HandshakeRefused if encryptionKeys is set but has no valid keys.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()
@@ -221,7 +224,7 @@ def consumer_options(query: Query) -> ConsumerOptions:
 
 
 def reader_options(query: Query) -> ReaderOptions:
-    """Read the options of a reader. Raises HandshakeRefused with status 500, as Pulsar does for readers."""
+    """Read the options of a reader. Raises HandshakeRefused with status 500, as in Pulsar."""
     try:
         return ReaderOptions(
             start=_start(query),

@@ -17,8 +17,8 @@ __all__ = ["RequestedPattern", "full_topic", "requested_topics", "subscription_n
 def full_topic(pieces: Mapping[str, str]) -> str:
     """Return `domain://tenant/namespace/topic` from the percent-encoded parts of the path.
 
-    Empty segments inside the topic are left out. Raises InvalidQuery for an unknown domain, and for a part that is
-    blank or cannot be decoded. The name may still be illegal.
+    Empty segments of the topic are left out. Raises InvalidQuery if the domain is unknown, or if a part is blank or
+    cannot be decoded. Does not check whether the name is legal.
     """
     domain = pieces["domain"]
     if domain not in DOMAINS:
@@ -33,7 +33,7 @@ def full_topic(pieces: Mapping[str, str]) -> str:
 
 
 def subscription_name(piece: str) -> str:
-    """Return the decoded name. Raises InvalidQuery if the name is blank, malformed or has a control character."""
+    """Return the decoded name. Raises InvalidQuery if the name is blank or malformed, or has a control character."""
     name = form_decode(piece, "the subscription")
     if not name.strip():
         raise InvalidQuery("the subscription name is empty")
@@ -44,16 +44,17 @@ def subscription_name(piece: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedPattern:
-    """The topics of one namespace that match a pattern, now or later."""
+    """A pattern for topics of one namespace."""
 
-    namespace: str  # `tenant/namespace`
+    namespace: str  # In the form `tenant/namespace`
     pattern: TopicPattern
 
 
 def requested_topics(query: Query) -> tuple[str, ...] | RequestedPattern:
     """Return the names in `topics` without duplicates, or the pattern in `topicsPattern`.
 
-    Raises InvalidQuery unless exactly one parameter is given and valid. A pattern must choose persistent topics.
+    The query must contain exactly one of the two parameters. A pattern must be for persistent topics. Otherwise,
+    raises InvalidQuery.
     """
     topics, pattern = query.get("topics"), query.get("topicsPattern")
     if topics is None and pattern is None:

@@ -1,7 +1,7 @@
 """Frames of a producer: messages from the client, and acks to the client.
 
 A frame may hold an array of messages, which is Vela's extension. Each message succeeds or fails on its own. The answer
-is one array in the same order.
+to an array is one array in the same order.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MAX_TIME_MS = 2**63 - 1
 
 
 class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message to publish. A struct is five times as fast to make as a dataclass."""
+    """One message to publish."""
 
     payload: bytes
     properties: dict[str, str]
     key: str | None
-    event_time_ms: int  # 0 = none
-    deliver_at_ms: int | None  # None = at once
-    context: str | None  # The ack repeats it
+    event_time_ms: int  # 0 if the client sent no time
+    deliver_at_ms: int | None  # None for immediate delivery
+    context: str | None  # Repeated in the ack
     encryption: MessageEncryption | None = None
 
 
@@ -42,7 +42,7 @@ class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     context: str | None = None
 
     def to_frame(self) -> bytes:
-        """Return the refusal as JSON. A `context` of None is left out."""
+        """Return the refusal as JSON."""
         return _encode(
             _ErrorAck(
                 result=f"send-error:{int(self.error)}",
@@ -56,7 +56,7 @@ DecodedMessage: TypeAlias = ProducerMessage | SendError
 
 
 class _Fields(msgspec.Struct, gc=False):
-    # Other fields are ignored, as in Pulsar.
+    # Fields that are not in this list are ignored, as in Pulsar.
     payload: bytes | None = None
     properties: dict[str, str] | None = None
     context: str | None = None
@@ -71,7 +71,7 @@ class _Fields(msgspec.Struct, gc=False):
 
 
 class _FieldsBadPayload(_Fields, gc=False):
-    # If only the payload's base64 is wrong, the answer can still echo the context.
+    # Decodes even a payload that is not base64, so that the refusal can repeat the context.
     payload: str | None = None  # type: ignore[assignment]
 
 
@@ -93,7 +93,7 @@ _decode_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def decode_frame(
     frame: Frame, now_ms: int, *, is_encrypted: bool = False
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Return the message of a text frame, or the list of messages of an array. Raises nothing.
+    """Return the message of a text frame, or a list of messages if the frame is an array. Never raises.
 
     A refused message or frame becomes a SendError. The error number is 3 for bad JSON or a wrong type, and 7 for a
     missing or bad value. `is_encrypted` says whether the socket has encryptionKeys.
@@ -148,7 +148,7 @@ def _message(fields: _Fields, now_ms: int, is_encrypted: bool) -> DecodedMessage
 def _refused(
     frame: Frame, now_ms: int, error: Exception, is_encrypted: bool
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Decode an array item by item, because the valid messages are still published."""
+    """Decode each item of an array separately, so that the valid messages can be published."""
     try:
         items = array_items(_decode_raw_items(frame))
     except DECODE_ERRORS:
@@ -182,7 +182,7 @@ def _bad_field(message: str, fields: _Fields) -> SendError:
 
 
 def ack_frame(message_id_base64: str, context: str | None) -> bytes:
-    """Return the ack of a message as JSON. A `context` of None is left out."""
+    """Return the ack of a message as JSON."""
     if context is None:
         return (
             b'{"result":"ok","messageId":"%b","errorCode":0,"schemaVersion":0}' % message_id_base64.encode()
@@ -203,9 +203,9 @@ class ArrayAcks:
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Record the answer to an item, and return the whole frame after the last answer.
+        """Record the answer to an item. After the last answer, return the whole frame.
 
-        An item keeps its first answer.
+        If an item already has an answer, do nothing.
         """
         if self._answers[index]:
             return None

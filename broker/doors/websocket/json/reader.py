@@ -1,4 +1,4 @@
-"""Decode the frames of a reader. The broker sends readers the same frames as consumers."""
+"""Decode the frames that a reader sends."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderFrame:
-    """The number of reports and requests in one frame of a reader."""
+    """Counts the objects in one frame of a reader."""
 
-    processed: int  # Reports. A report makes room in the window but acks nothing
+    processed: int  # Messages that the client reports as processed
     end_of_topic_requests: int
 
 

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Unanswered"]
 
-_MOST: Final = 10_000  # Ten times the largest window
+_MOST: Final = 10_000  # Ten times the largest receiver queue
 
 
 class Unanswered:
-    """Counts how often each message was pushed but not answered. Keeps only the latest `most` messages."""
+    """Counts the unanswered pushes of each message. The argument `most` limits the number of messages."""
 
     __slots__ = ("_copies", "_most")
 
@@ -33,14 +33,14 @@ class Unanswered:
             del copies[next(iter(copies))]
 
     def answered(self, message_id: MessageId) -> None:
-        """Count one answer to a message. Ignore a message that is not counted."""
+        """Remove one unanswered push of a message. Ignore an unknown message."""
         key = (message_id.ledger_id, message_id.entry_id, message_id.batch_index)
         left = self._copies.pop(key, 0) - 1
         if left > 0:
             self._copies[key] = left
 
     def answered_through(self, message_id: MessageId) -> int:
-        """Remove a message and all earlier messages, and return the number of their unanswered pushes.
+        """Remove this message and all earlier messages. Return how many unanswered pushes were removed.
 
         An id without a batch index stands for a whole entry.
         """

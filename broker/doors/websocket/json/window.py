@@ -12,7 +12,8 @@ __all__ = ["DeliveryWindow"]
 class DeliveryWindow:
     """Counts how many messages may be pushed now.
 
-    In push mode each answer makes room, even a second answer to the same message. In pull mode only permits make room.
+    In push mode, every answer makes room, even a second answer to the same message. In pull mode, only the client's
+    permits make room.
     """
 
     __slots__ = ("_balance", "_pull")
@@ -37,20 +38,20 @@ class DeliveryWindow:
         return max(0, self._balance)
 
     def pushed(self, messages: int = 1) -> None:
-        """Take room for pushed messages."""
+        """Reduce the room by the number of pushed messages."""
         self._balance -= messages
 
     def settled(self, messages: int = 1) -> int:
-        """Make room for answered messages. Return their number, or 0 in pull mode."""
+        """Increase the room by the number of answered messages. Return the increase, which is 0 in pull mode."""
         if self._pull:
             return 0
         self._balance += messages
         return messages
 
     def permit(self, messages: int) -> int:
-        """Make room for permitted messages. Return their number, or 0 in push mode.
+        """Increase the room by the number of permitted messages. Return the increase, which is 0 in push mode.
 
-        Raises InvalidCommand if the number is not positive. Pulsar would subtract a negative number.
+        In pull mode, raises InvalidCommand if the number is below 1.
         """
         if not self._pull:
             return 0

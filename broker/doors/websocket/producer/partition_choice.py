@@ -1,4 +1,4 @@
-"""Choose a partition for each message. A key gets the partition that Pulsar's clients choose."""
+"""Choose a partition for each message. A message with a key gets the same partition as in Pulsar's clients."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["PartitionChoice"]
 
 
 class PartitionChoice:
-    """Chooses by the message's key. Messages without a key go to a single partition, or to all partitions in turn.
+    """Chooses by the message's key. Without a key, single routing always chooses the same partition.
 
-    Each message counts as one turn, even if batching is on.
+    Round-robin routing chooses the next partition for each message without a key, even with batching.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class PartitionChoice:
         hashing: HashingScheme,
         first: int | None = None,
     ) -> None:
-        """Messages without a key start at partition `first`, or at a random partition."""
+        """The first message without a key goes to partition `first`, or by default to a random partition."""
         self._partitions = partitions
         self._takes_turns = routing is RoutingMode.ROUND_ROBIN
         self._hashing = hashing

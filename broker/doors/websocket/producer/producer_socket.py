@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSocket"]
 
-# Array and index in the `Reply` of a message outside an array
+# Array and index of a message that is not part of an array
 _ALONE: Final = (None, 0)
 
 
 class ProducerSocket(BrokerSocket):
-    """One publishing client, with a `PublishLane` for each partition of its topic."""
+    """Publishes a client's messages to one topic, with a `PublishLane` for each partition."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
@@ -102,7 +102,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these acks or refusals with one write. Answer an array once all its messages have answers."""
+        """Send these answers in one write. Answer an array after every message in the array has an answer."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
@@ -123,7 +123,7 @@ class ProducerSocket(BrokerSocket):
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:
-        """Send open batches, then detach the producers. Safe to repeat."""
+        """Send unsent batches, then detach the producers. Safe to repeat."""
         self._is_lost = True
         for lane in self._lanes:
             lane.detach()

@@ -1,4 +1,4 @@
-"""One producer of a socket. It turns messages into entries, and receipts into acks."""
+"""Turn a socket's messages into entries, and the broker's receipts into acks."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
 MAX_BATCH_BYTES: Final = 128 * 1024  # Pulsar's clients use the same limit
-# Estimated overhead of a message in a batch
+# Estimated overhead of each message in a batch
 _MEMBER_BYTES: Final = 16
-# The lane keeps each context until it answers the message.
+# Each context stays in memory until the message is answered.
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Context, array and index of an unanswered message. The array is None for a single message."""
+"""Context, array and index of an unanswered message. The array is None if the message is not part of an array."""
 
 
 class LaneOwner(Protocol):
-    """The socket that a lane belongs to."""
+    """The socket that owns a `PublishLane`."""
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these acks or refusals."""
+        """Send these answers."""
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """End the socket, because the broker closed a producer."""
+        """Close the socket after the broker has closed a producer."""
 
     async def is_alive(self) -> bool:
         """Return whether the peer is alive."""
 
 
 class _Pending:
-    """An entry sent to the broker that has no receipt yet."""
+    """A sent entry that has no receipt yet."""
 
     __slots__ = ("is_batch", "queued_s", "replies", "sequence_id")
 
@@ -83,7 +83,7 @@ class PublishLane:
         self._gate = gate
         self._clock = clock
         self._max_message_bytes = max_message_bytes
-        self._partition = partition  # -1 if the topic has no partitions
+        self._partition = partition  # -1 if the topic is not partitioned
         self._producer: ProducerPort | None = None
         self._compression = Compression[options.compression.name]
         initial = options.initial_sequence_id
@@ -105,7 +105,7 @@ class PublishLane:
             self._next_sequence_id = producer.last_sequence_id + 1
 
     def detach(self) -> None:
-        """Send the open batch, then detach the producer. Safe to repeat."""
+        """Send the unsent batch, then detach the producer. Safe to repeat."""
         self._flush_batch()
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()
@@ -115,7 +115,7 @@ class PublishLane:
             producer.detach()
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
-        """Publish a message, or refuse it if it exceeds a limit."""
+        """Publish a message, or refuse the message if a limit is exceeded."""
         options = self._options
         if message.context is not None and len(message.context) > MAX_CONTEXT_CHARACTERS:
             text = f"context has {len(message.context)} characters, the limit is {MAX_CONTEXT_CHARACTERS}"
@@ -273,7 +273,7 @@ class PublishLane:
         self._timeout_timer = self._loop.call_later(delay_s, self._time_out)
 
     def _time_out(self) -> None:
-        """Refuse sends older than sendTimeoutMillis. The broker may still store them."""
+        """Refuse messages that have no receipt after sendTimeoutMillis. The broker may still store these messages."""
         self._timeout_timer = None
         timeout_s = self._options.send_timeout_ms / 1000
         now_s = self._loop.time()
@@ -288,6 +288,6 @@ class PublishLane:
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Estimate a message's size. The strings count, because they may be longer than the payload."""
+    """Estimate a message's size, including the key, context and properties."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
