@@ -270,7 +270,7 @@ class Writer:
             log.committed(batch)
             log.listener.stored(batch)
         except Exception:
-            # The log in memory may be incomplete, and some receipts may be missing. The fence reloads the topic.
+            # The log in memory may be incomplete, and some receipts may be missing. The fence forces a reload.
             logger.exception("%s: answering a commit failed", log.name, extra={"topic": str(log.name)})
             log.fence("answering a commit failed inside the broker; see the broker's log")
         self._resubmit(log)
