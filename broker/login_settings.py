@@ -18,7 +18,7 @@ ROLES: Final = ("viewer", "reader", "operator", "admin")
 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PATTERN: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
-# If a group's name contains this pattern, a semicolon between two entries is missing.
+# If a group's name contains this pattern, the setting lacks a semicolon.
 _ENTRY: Final = re.compile(rf"=(?:{'|'.join(ROLES)}):")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -40,8 +40,8 @@ def is_role_pattern(text: str) -> bool:
 def issuer_url(url: str) -> str:
     """Check and return the URL of an OpenID Connect server.
 
-    Raises ValueError if the URL cannot be read, has no host, has a query or a fragment, or is neither https nor http on
-    this machine.
+    Raises ValueError for a malformed URL, a URL without a host, and a URL with a query or a fragment. Only a server on
+    this machine may use plain http.
     """
     try:
         parts = urlsplit(url)
@@ -136,7 +136,7 @@ class LoginSettings:
     ] = 12
 
     def check_together(self) -> None:
-        """Raise SettingInvalid for settings that are valid one by one, but not together."""
+        """Raise SettingInvalid if these settings do not fit together."""
         if not self.oidc_issuer:
             if not self.local_login:
                 raise SettingInvalid("VELA_LOCAL_LOGIN is 0: without VELA_OIDC_ISSUER nobody could log in")

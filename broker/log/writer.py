@@ -1,13 +1,14 @@
 """Group commit: one statement stores the sends of many topics. Receipts follow in send order after COMMIT.
 
-While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once. At most one commit is
-in flight per topic, so receipts cannot overtake each other.
+While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once. A topic has at
+most one commit in flight, so its receipts stay in order.
 
 A lane is one connection to PostgreSQL. With two lanes, PostgreSQL syncs one commit while it executes the next
-statement. A third lane copies a busy topic's next rows to PostgreSQL during a commit, and commits them afterwards.
+statement. A third lane copies a busy topic's next sends to PostgreSQL during a commit, and commits these sends
+afterwards.
 
-If the outcome of a commit is unknown, the writer advances the owner epochs of the logs. After that, the old statement
-has no further effect, and the writer reads what was stored. After any failure, no open log has a batch in flight.
+If the outcome of a commit is unknown, the writer makes sure that the old statement can store nothing more. Then the
+writer reads what was stored.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Writer:
         await self._lanes.drain()
 
     async def stop(self) -> None:
-        """End the lanes. Call `drain` first if every send must be answered."""
+        """Stop the lanes. Call `drain` first if every send must be answered."""
         await self._lanes.stop()
 
     def submit(self, log: TopicLog) -> None:
@@ -91,9 +92,9 @@ class Writer:
         finally:
             log.is_taken = False
         if not log.is_open or not log.has_sends():
-            return  # The log was closed, paused or emptied during the wait
+            return  # Meanwhile, the log was closed, paused or emptied
         if log.needs_ledger(now_ms, self._segments.open_id):
-            self.submit(log)  # New sends came after a refusal, or the segment was closed
+            self.submit(log)
             return
         await self._store_or_fence(lane, self._gather(log, now_ms))
 
@@ -104,17 +105,17 @@ class Writer:
             return
         batch.turn.add_done_callback(lambda turn: self._lanes.turn_came(lane) if turn.result() else None)
         await self._store_or_fence(lane, {log: batch})
-        if log.following is batch:  # The batch failed before its turn to commit, and is not stored
+        if log.following is batch:  # The batch failed before it could commit
             self._wait_for_commit(log)
 
     def _wait_for_commit(self, log: TopicLog) -> None:
-        """Take back the following batch, and copy no other batch until the batch in flight is committed."""
+        """Queue the following batch again, and copy nothing more while the current commit is in flight."""
         log.take_back_following()
         if log.in_flight is not None:
             log.in_flight.can_be_followed = False
 
     async def _roll(self, logs: list[TopicLog], now_ms: int) -> None:
-        """Open a new ledger for each log. A failure affects only the topic that causes the failure."""
+        """Open a new ledger for each log. A failure on one topic does not affect the other topics."""
         segment_id = self._segments.open_id
         for log in logs:
             log.is_taken = True
@@ -200,10 +201,7 @@ class Writer:
                 each.fence("an internal error left the outcome of an append unknown; see the broker's log")
 
     async def _store(self, lane: Lane, batches: dict[TopicLog, AppendBatch]) -> None:
-        """Store these batches. Afterwards, each batch is committed, refused or queued again, or its log is fenced.
-
-        `_follow` takes back a following batch that fails before its turn to commit.
-        """
+        """Store these batches, and handle failures."""
         if not batches:
             return
         try:
@@ -261,7 +259,7 @@ class Writer:
             if log.topic_id in stored:
                 self._committed(log, batch)
             elif await self._epochs.has_advanced(log, epochs[log.topic_id]):
-                # This process itself advanced the epoch while the statement was in flight.
+                # This broker still owns the topic, but advanced the owner epoch while the statement was in flight.
                 log.give_back(batch)
                 self._resubmit(log)
             else:
@@ -272,7 +270,7 @@ class Writer:
             log.committed(batch)
             log.listener.stored(batch)
         except Exception:
-            # Memory may be half changed, and some receipts may be missing. After the fence, the topic is loaded again.
+            # The log in memory may be incomplete, and some receipts may be missing. The fence forces a reload.
             logger.exception("%s: answering a commit failed", log.name, extra={"topic": str(log.name)})
             log.fence("answering a commit failed inside the broker; see the broker's log")
         self._resubmit(log)
@@ -284,7 +282,7 @@ class Writer:
     async def _store_one_by_one(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
-        """Store batches one by one, so that a failure affects only its topic."""
+        """Store batches one by one, so that a topic's failure does not affect the others."""
         if len(batches) == 1:
             self._refuse(next(iter(batches)), error)
             return
@@ -305,15 +303,15 @@ class Writer:
     async def _not_stored(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch]
     ) -> dict[TopicLog, AppendBatch]:
-        """Find out what a statement of unknown outcome stored. Return the batches that are not stored.
+        """Find out which batches an interrupted statement did not store, and return these batches.
 
-        Advancing the epochs waits until the old statement has ended. After that, the outcome cannot change.
+        Advancing the owner epochs waits for the end of the old statement. After that, the outcome is final.
         """
         self.unknown_outcomes += 1
         await lane.close()
         unknown = _in_flight(batches)
         for log in unknown:
-            log.take_back_following()  # Epochs cannot be advanced before the following batch's transaction ends
+            log.take_back_following()  # The following batch's transaction would block the new epochs
         kept = await self._epochs.advance_or_fence({log: log.owner_epoch for log in unknown})
         missing: dict[TopicLog, AppendBatch] = {}
         for log, batch in unknown.items():
@@ -336,7 +334,7 @@ class Writer:
         return missing
 
     async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
-        """Return whether a batch is stored. Before the epoch is advanced, the answer can still change."""
+        """Return whether a batch is stored. Advance the owner epoch first, so that the answer is final."""
         last = batch.entries[-1]
         stored = await repeat_until_done(
             self._pool,

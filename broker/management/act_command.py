@@ -1,4 +1,4 @@
-"""The common part of the commands that apply an act: an operator's change, which is planned first."""
+"""The common part of the commands that plan and apply an act. An act is a recorded change."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class ActCommand(BaseCommand):
         )
 
     def plan_and_apply(self, plan: Callable[[], acts.ActView], options: Mapping[str, Any]) -> None:
-        """Show the act that `plan` returns, and apply the act if the user agrees.
+        """Show the planned act, and apply it if the user agrees.
 
-        Raises CommandError if the act cannot be planned or applied, or if standard input ends before the user answers.
+        Raises CommandError if planning or applying fails, or if the user cannot be asked.
         """
         try:
             act = _answered(plan())

@@ -9,7 +9,7 @@ __all__ = ["caller"]
 
 
 def caller() -> str:
-    """Return the user's name in the operating system, or `uid` and a number if the user has no name."""
+    """Return the user's login name, or `uid` and the numeric user id."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # Python before 3.13 raises KeyError

@@ -1,4 +1,4 @@
-"""The common part of the commands that plan and apply a change, called an act, of a topic or a namespace."""
+"""The common part of the commands that change a topic or a namespace. Such a change is called an act."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TopicActCommand(ActCommand):
     def run_on(
         self, name: str, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]
     ) -> None:
-        """Plan and apply an act of this kind on a topic or on `tenant/namespace`."""
+        """Plan and apply an act of this kind on a topic or a namespace."""
         self.plan_and_apply(
             lambda: acts.plan(
                 kind,

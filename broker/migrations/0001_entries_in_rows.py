@@ -1,6 +1,6 @@
-"""Create the tables of the models, and what models cannot describe, such as triggers and views.
+"""Create the models' tables, and the objects that no model describes, such as triggers and views.
 
-Never split this migration, because databases have applied it.
+This long migration is never split, because databases have already applied it.
 """
 
 import django.contrib.postgres.fields

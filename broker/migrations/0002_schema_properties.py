@@ -8,7 +8,7 @@ from broker.storage.queries import script
 
 
 class Migration(migrations.Migration):
-    """Replace a view. Roles keep their right to read the view."""
+    """Replace the view in place, so that roles keep the right to read it."""
 
     dependencies = (("broker", "0001_entries_in_rows"),)
 

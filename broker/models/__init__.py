@@ -1,7 +1,6 @@
 """The broker's tables in PostgreSQL.
 
-Code that handles messages never uses the ORM. A point in time is a `timestamptz`, or the number of
-milliseconds since 1970.
+Code that handles messages never uses the ORM. Times are stored as `timestamptz` or as milliseconds since 1970.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from broker.models.topics import Topic
 
 __all__ = ["Act", "Bookmark"]
 
-# The `tenant/namespace` or `tenant/*` in `topic_name`, or "" if the name has neither.
+# Takes `tenant/namespace` or `tenant/*` from `topic_name`. Without a match, the result is an empty string.
 _NAMESPACE = Coalesce(
     models.Func("topic_name", models.Value("^(?:[a-z-]+://)?([^/]+/[^/]+)"), function="substring"),
     models.Value(""),
@@ -24,12 +24,12 @@ class Act(models.Model):
         PLAN_REQUESTED = "plan_requested"
         PLANNED = "planned"
         APPLY_REQUESTED = "apply_requested"
-        APPLYING = "applying"  # A long act is in progress, and a restarted broker continues it
+        APPLYING = "applying"  # A long act is in progress. A restarted broker continues the act
         APPLIED = "applied"
         REFUSED = "refused"
         FAILED = "failed"
         EXPIRED = "expired"
-        CLIENT = "client"  # A client's command, a backlog eviction or an expiry is in progress
+        CLIENT = "client"  # A change by a client or a policy is in progress
 
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State)
@@ -43,7 +43,6 @@ class Act(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")
-    # An act that publishes stores the end of the log here before it sends the message.
     progress = models.JSONField(null=True)
     message = models.BinaryField(null=True)  # The entry to publish. NULL after the act has ended
     who = models.TextField()
@@ -53,7 +52,7 @@ class Act(models.Model):
     cursor_before = models.BinaryField(null=True)
     acked_since = models.BinaryField(null=True)  # Acks since the act. An undo keeps these acks
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
-    # This column needs no index, because the index of a unique constraint begins with it.
+    # The unique constraint below already indexes this column.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -15,16 +15,16 @@ class AlertRule(models.Model):
 
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
-    threshold = models.BigIntegerField(null=True)  # NULL if the measure has no limit
-    # A rule about dead letters counts only the dead letters of the last `within_ms`.
+    threshold = models.BigIntegerField(null=True)  # NULL if the measure has no threshold
+    # A rule about dead letters counts only the dead letters of the last `within_ms` milliseconds.
     within_ms = models.BigIntegerField(null=True)
-    # How long a value must be over the limit to fire the alert, or below the limit to clear the alert.
+    # The alert fires after this time over the threshold, and clears after this time below the threshold.
     for_ms = models.BigIntegerField()
     namespaces = models.TextField()  # `*`, `tenant/*` or `tenant/namespace`
     topics = models.TextField(default="*")  # A pattern for local names, where `*` matches anything
     subscriptions = models.TextField(default="*")
     severity = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Severity])
-    webhook_url = models.TextField(default="")  # May contain a secret, so pages show only a part
+    webhook_url = models.TextField(default="")  # May contain a secret, so pages show only a part of the URL
     email = models.TextField(default="")
     silent_until = models.DateTimeField(null=True)
     who = models.TextField()
@@ -46,7 +46,7 @@ class AlertFiring(models.Model):
     rule_name = models.TextField()
     severity = models.CharField(max_length=16)
     measure = models.CharField(max_length=16)
-    # No foreign keys, because an alert outlives its topic and subscription. 0 or NULL if there is none.
+    # No foreign keys, because an alert may outlive its topic and subscription.
     topic_id = models.BigIntegerField()
     subscription_id = models.BigIntegerField()
     namespace_id = models.BigIntegerField(null=True)
@@ -89,7 +89,7 @@ class AlertNotification(models.Model):
     channel = models.CharField(max_length=16, choices=[("webhook", "webhook"), ("email", "e-mail")])
     body = models.JSONField()
     created_at = models.DateTimeField(db_default=Now())
-    next_at = models.DateTimeField(null=True, db_default=Now())  # NULL means sent or given up
+    next_at = models.DateTimeField(null=True, db_default=Now())  # NULL after the last attempt
     attempts = models.IntegerField(db_default=0)
     sent_at = models.DateTimeField(null=True)
     error = models.TextField(db_default="")

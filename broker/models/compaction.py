@@ -13,7 +13,7 @@ __all__ = ["CompactedEntry", "Compaction", "CompactionKey", "CompactionSurvey"]
 class Compaction(models.Model):
     """The compaction of one topic. The horizon is the last compacted entry.
 
-    The log keeps all entries after the horizon. Each run stores its copies of entries under a new generation number.
+    The log keeps all entries after the horizon. Each run writes its compacted entries under a new generation number.
     """
 
     class State(models.TextChoices):
@@ -33,7 +33,7 @@ class Compaction(models.Model):
     kept_entries = models.BigIntegerField(default=0)
     kept_messages = models.BigIntegerField(default=0)
     kept_bytes = models.BigIntegerField(default=0)
-    # The next two fields describe the latest run that succeeded.
+    # The next two fields describe the latest successful run.
     removed_messages = models.BigIntegerField(default=0)
     duration_ms = models.BigIntegerField(default=0)
     started_at = models.DateTimeField()
@@ -57,7 +57,7 @@ class CompactedEntry(models.Model):
     generation = models.BigIntegerField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
-    messages = models.IntegerField()  # Includes the removed messages, so that batch indexes do not change
+    messages = models.IntegerField()  # Counts the removed messages too, so that batch indexes do not change
     flags = models.SmallIntegerField()
     key_hash = models.IntegerField(null=True)
     append_ms = models.BigIntegerField()
@@ -74,7 +74,7 @@ class CompactedEntry(models.Model):
 
 
 class CompactionSurvey(models.Model):
-    """The first pass of a compaction, which finds the latest message of each key. Spark runs the pass."""
+    """The first pass of a compaction by Spark. This pass finds the latest message of each key."""
 
     class State(models.TextChoices):
         READING = "reading"
@@ -85,7 +85,7 @@ class CompactionSurvey(models.Model):
     topic_id = models.BigIntegerField()  # No foreign key, because a survey outlives its topic
     write_id = models.TextField()
     state = models.CharField(max_length=16, choices=State)
-    generation = models.BigIntegerField()  # Current generation when the survey began
+    generation = models.BigIntegerField()  # The compaction's generation when the survey began
     begin_ledger = models.BigIntegerField()  # Spark reads the entries after this position
     begin_entry = models.BigIntegerField()
     horizon_ledger = models.BigIntegerField()  # Spark reads up to and including this position
@@ -107,11 +107,11 @@ class CompactionKey(models.Model):
 
     pk = models.CompositePrimaryKey("survey_id", "key")
     survey_id = models.BigIntegerField()
-    key = models.BinaryField()  # MD5 hash of the key
+    key = models.BinaryField()  # MD5 hash of the message's key
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
     batch_index = models.IntegerField()
-    is_deleted = models.BooleanField()  # The message is empty, so it deletes its key
+    is_deleted = models.BooleanField()  # True if the message is empty, which deletes the key
 
     class Meta:
         db_table = "vela_compaction_key"

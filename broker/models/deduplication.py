@@ -10,7 +10,7 @@ __all__ = ["DeduplicatedProducer", "Deduplication"]
 
 
 class Deduplication(models.Model):
-    """The position up to which sequence ids are stored. A new owner reads the entries after this position."""
+    """The position up to which sequence ids are stored. A topic's new owner reads the entries after this position."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     ledger_id = models.BigIntegerField()

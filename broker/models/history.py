@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _StatsPoint(models.Model):
-    """The activity of one topic or subscription in one bucket of time. No row means that nothing changed.
+    """The activity of one topic or subscription in one time bucket. If nothing changed, there is no row.
 
     The key begins with the time, so that new and expiring rows are at the two ends of the index. There are no foreign
     keys, because rows outlive deleted topics.
@@ -34,13 +34,14 @@ class _StatsPoint(models.Model):
     messages_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
-    # A topic's backlog is the largest backlog of its subscriptions. The row of a partitioned topic adds up its
-    # partitions. The row for all topics adds up all subscriptions. NULL if unknown.
+    # A topic's backlog is the largest backlog of its subscriptions. For a partitioned topic, the backlogs of
+    # its partitions are added up. For all topics together, the backlogs of all subscriptions are added up. An unknown
+    # backlog is NULL.
     backlog_before = models.BigIntegerField(null=True)  # Backlog when the bucket begins
     backlog = models.BigIntegerField(null=True)  # Backlog when the bucket ends
     backlog_most = models.BigIntegerField(null=True)  # Largest backlog in the bucket
     stored_bytes = models.BigIntegerField(null=True)  # NULL for a subscription, or if unknown
-    # Numbers of messages by time from delivery to ack: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
+    # Message counts by time from delivery to ack: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
 
     class Meta:
@@ -79,7 +80,7 @@ class StatsPoint3600s(_StatsPoint):
 
 
 class StatsProgress(models.Model):
-    """The time up to which the rows of one length of buckets are complete."""
+    """The time up to which the rows of one bucket length are complete."""
 
     resolution_s = models.IntegerField(primary_key=True)
     until_ms = models.BigIntegerField()
@@ -92,14 +93,14 @@ class StatsProgress(models.Model):
 
 
 class DeliveryStory(models.Model):
-    """Events of one kind for a run of entries on one subscription.
+    """Events of one kind on consecutive entries of one subscription.
 
-    UNRECORDED stands for events for which the broker had no room. Rows with this event may have runs of any length, so
-    they have a separate index. In other rows, a run has at most 1,024 entries. A row about an entry therefore begins at
-    most 1,023 entries before that entry. There are no foreign keys, because rows outlive their subscription.
+    Rows of the kind UNRECORDED stand for events that the broker could not record. These rows may cover any number of
+    entries, so they have a separate index. Other rows cover at most 1,024 entries. There are no foreign keys, because
+    rows outlive their subscription.
     """
 
-    id = models.BigIntegerField(primary_key=True)  # Ids rise in the order in which the broker began the rows
+    id = models.BigIntegerField(primary_key=True)  # A row that the broker began later has a higher id
     subscription_id = models.BigIntegerField()
     event = models.SmallIntegerField()  # A value of `StoryEvent`
     ledger_id = models.BigIntegerField()

@@ -11,7 +11,7 @@ __all__ = ["DelayedEntry", "Entry", "Ledger", "LedgerFile", "Segment"]
 
 
 class Segment(models.Model):
-    """Two tables that many ledgers share, `vela_entry_<id>` and `vela_entry_<id>_rest`."""
+    """The tables `vela_entry_<id>` and `vela_entry_<id>_rest`, which many ledgers share."""
 
     class State(models.TextChoices):
         OPEN = "open"
@@ -21,7 +21,7 @@ class Segment(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     opened_ms = models.BigIntegerField()
     closed_ms = models.BigIntegerField(null=True, blank=True)
-    long_lived = models.BooleanField(db_default=False)  # Receives ledgers copied from older segments
+    long_lived = models.BooleanField(db_default=False)  # For ledgers copied from older segments
 
     class Meta:
         db_table = "vela_segment"
@@ -33,8 +33,9 @@ class Segment(models.Model):
 class LedgerFile(models.Model):
     """A file outside PostgreSQL with a copy of one sealed ledger.
 
-    The row is stored before the file and deleted after the file, so that a crash leaves no file without a row. The
-    topic's owner attaches a file by naming it in the ledger's row. An attached file that no ledger names is deleted.
+    The row is added before the file is written, and the file is deleted before the row. Every file therefore has a
+    row, even after a crash. The topic's owner attaches the file by writing the file's name into the ledger's row. An
+    attached file that no ledger names is deleted.
     """
 
     class State(models.TextChoices):
@@ -74,9 +75,9 @@ class LedgerFile(models.Model):
 
 
 class Ledger(models.Model):
-    """An append-only run of entries of one topic. Its totals are stored when the ledger is sealed.
+    """Consecutive entries of one topic. The totals are stored when the ledger is sealed.
 
-    Trimming deletes a ledger's row. The last ledger's row stays, because the next ledger starts from its totals.
+    Trimming deletes rows, but keeps the topic's last row. The next ledger starts from the totals in that row.
     """
 
     class State(models.TextChoices):
@@ -84,7 +85,7 @@ class Ledger(models.Model):
         SEALED = "sealed"
 
     topic = models.ForeignKey(Topic, models.CASCADE)
-    # A ledger with neither segment nor file is sealed and empty.
+    # Only a sealed, empty ledger has neither a segment nor a file.
     segment = models.ForeignKey(Segment, models.PROTECT, null=True, blank=True)
     file = models.ForeignKey(LedgerFile, models.PROTECT, null=True, blank=True, db_column="file_name")
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
@@ -107,7 +108,7 @@ class Ledger(models.Model):
 
 
 class Entry(models.Model):
-    """One stored record, usually a message or a producer's batch. The model reads a view of the live segments."""
+    """One stored record, usually a message or a producer's batch. The database table is a view of the segments."""
 
     pk = models.CompositePrimaryKey("ledger_id", "entry_id")
     ledger_id = models.BigIntegerField()
@@ -131,7 +132,7 @@ class Entry(models.Model):
 
 
 class DelayedEntry(models.Model):
-    """The due time of an entry that was not due when it was appended."""
+    """A delayed entry and its delivery time."""
 
     pk = models.CompositePrimaryKey("topic_id", "deliver_at_ms", "ledger_id", "entry_id")
     topic_id = models.BigIntegerField()  # No foreign key, so that appends stay cheap

@@ -1,4 +1,4 @@
-"""Runs and schedules of jobs, which process the stored messages of a topic, and the results of the job `insights`."""
+"""Jobs that process a topic's stored messages: their schedules, their runs, and the results of the job `insights`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PipelineSchedule(models.Model):
 
 
 class PipelineRun(models.Model):
-    """One run of a job. An act, a schedule or a policy adds the row."""
+    """One run of a job."""
 
     class State(models.TextChoices):
         WAITING = "waiting"
@@ -45,9 +45,9 @@ class PipelineRun(models.Model):
     subject = models.TextField()
     topic_name = models.TextField()
     options = models.JSONField()
-    # A run that continues another run has the same `write_id`.
+    # If this run continues an earlier run, both have the same `write_id`.
     write_id = models.TextField(default="")
-    pinned = models.JSONField(default=dict)  # A run that continues this run uses these values again
+    pinned = models.JSONField(default=dict)  # Reused by a run that continues this run
     state = models.CharField(max_length=16, choices=State)
     stages = models.JSONField(default=list)  # Objects with `name`, `done`, `of` and `began_ms`
     result = models.JSONField(null=True)

@@ -8,7 +8,7 @@ __all__ = ["BrokerProcess", "Heartbeat"]
 
 
 class BrokerProcess(models.Model):
-    """The process that has the broker lock, or had it last."""
+    """The broker process that is running, or that ran last."""
 
     id = models.SmallIntegerField(primary_key=True)  # Always 1, because a database has one broker
     host = models.TextField()
@@ -27,7 +27,7 @@ class BrokerProcess(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When `beat` last sent Celery's periodic task, `worker` last ran the task, or `pipeline` last looked for jobs."""
+    """The last sign of life of `beat`, `worker` or `pipeline`."""
 
     name = models.CharField(max_length=32, primary_key=True)
     at = models.DateTimeField()

@@ -13,12 +13,15 @@ from broker.listening.probe import ask_ready
 from broker.storage.log import sweep
 
 ROLES = ("broker", "console", "worker", "beat")
-_TICKS_MISSED = 10  # A restart of PostgreSQL may delay some ticks
+_TICKS_MISSED = 10  # Allows for a restart of PostgreSQL
 _LEAST_AGE_S = 15.0
 
 
 class Command(BaseCommand):
-    """Broker and console must be ready. Beat and worker must recently have handled a tick, Celery's periodic task."""
+    """Broker and console must report that they are ready.
+
+    Beat must recently have sent Celery's periodic task, and the worker must recently have run this task.
+    """
 
     help = "Check one role, or all of them: broker, console, worker, beat."
     requires_system_checks = []  # noqa: RUF012 - Django's own type

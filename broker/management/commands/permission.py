@@ -68,7 +68,7 @@ def _subject(where: str, subscription: str) -> Subject:
         return replace(Subject.of_namespace(*parse_namespace(where)), subscription=subscription)
     if subscription:
         raise ValueError("a subscription is in a namespace: name the namespace, not a tenant")
-    parse_namespace(f"{where}/any")  # Only checks the tenant's name
+    parse_namespace(f"{where}/any")  # Checks only the tenant's name
     return Subject(tenant=where)
 
 

@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 class Command(BaseCommand):
     """Runs the broker.
 
-    Exits with 78 if a setting cannot be used or another version of Vela migrated the database. Exits with 75 if another
-    broker has the lock, and with 1 after other failures.
+    Exits with 78 if a setting cannot be used, or if another version of Vela migrated the database. Exits with 75 if
+    another broker uses the database, and with 1 after other failures.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
@@ -54,12 +54,12 @@ class Command(BaseCommand):
 
 
 def _refuse_unusable_database(read_role: str) -> None:
-    # If the database fails here, the broker reports the error when it starts.
+    # Ignore database errors here, because the broker itself reports them.
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():
             raise CannotStart(refusal, exit_code=EXIT_SETTING_INVALID)
         if refusal := old_database():
-            raise CannotStart(refusal, exit_code=1)  # A migration may still be running
+            raise CannotStart(refusal, exit_code=1)  # After the migration, a retry succeeds
         if read_role and not _has_role(read_role):
             raise SettingInvalid(
                 f"VELA_READ_ROLE is {read_role!r}: it takes a role that the PostgreSQL server has; create it, or"

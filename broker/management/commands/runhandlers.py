@@ -15,7 +15,7 @@ from broker.handlers.worker import client_of, run_handlers
 
 
 class Command(BaseCommand):
-    """Exits with 78 if a setting is invalid, and with 1 if a name is unknown or no handler exists."""
+    """Exits with 78 if a setting is invalid, and with 1 if a handler's name is unknown or no handler exists."""
 
     help = (
         "Run the functions marked with broker.handlers.handler in the handlers module of each installed app."

@@ -12,7 +12,7 @@ _KINDS = {"terminate": "terminate", "truncate": "truncate", "unload": "unload", 
 
 
 class Command(TopicActCommand):
-    """Acts on a topic, or on all partitions of a partitioned topic."""
+    """If the topic is partitioned, the command changes all its partitions."""
 
     help = "Terminate, truncate, unload or delete a topic. The plan says what is lost. You cannot undo any of these."
 
