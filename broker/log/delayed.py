@@ -1,8 +1,8 @@
 """Delayed delivery of one topic. Shared and Key_Shared subscriptions skip an entry until the entry is due.
 
-The due time belongs to the entry, so one bitmap of waiting entries serves all subscriptions of the topic. The append
-stores the due time in `vela_delayed_entry`. Memory holds the nearest due times. Housekeeping deletes the rows of due
-entries. The timer in `Deadlines` and a periodic Celery task (the tick) call `run_due`.
+The due time belongs to the entry, so one bitmap of waiting entries serves all subscriptions of the topic. The table
+`vela_delayed_entry` stores the due times, and memory holds the nearest due times. A timer in `Deadlines` and a periodic
+Celery task call `run_due`, which sends the due entries.
 """
 
 from __future__ import annotations
@@ -34,25 +34,22 @@ __all__ = ["DELAYING", "DelayedMessages", "ReplayTarget"]
 
 logger = logging.getLogger(__name__)
 
-RELEASE_ENTRIES: Final = 2000  # Limit for one turn of the event loop
+RELEASE_ENTRIES: Final = 2000
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = (1 << 63) - 1
 _LOOK_AGAIN_S: Final = 0.005
-_LONGEST_WAIT_MS: Final = 250  # Limit of the wait until the entries released before are sent
+_LONGEST_WAIT_MS: Final = 250
 _READ_AGAIN_MS: Final = 1000
 
 
 class ReplayTarget(Protocol):
-    """The interface that delayed messages need from the topic's subscriptions."""
+    """The methods that `DelayedMessages` calls on the topic's subscriptions."""
 
     def replay(self, positions: Sequence[Position]) -> None:
         """Send these entries on every subscription that skipped them."""
 
     def has_room_for_replays(self) -> bool:
-        """Return whether more due entries may be released.
-
-        True if a Shared subscription can send and has sent every released entry, or if no Shared subscription can send.
-        """
+        """Return whether more entries may be passed to `replay` now."""
 
 
 class DelayedMessages:
@@ -71,7 +68,7 @@ class DelayedMessages:
         deadlines: Deadlines,
         keep: Callable[[asyncio.Task[Any]], None],
     ) -> None:
-        """Unless the policy is strict, an entry may be sent up to `tick_ms` before its due time."""
+        """An entry may be sent up to `tick_ms` early, unless the policy `delayed_strict` is on."""
         self._log = log
         self._policies = policies
         self._target = target
@@ -82,15 +79,15 @@ class DelayedMessages:
         self._deadlines = deadlines
         self._keep = keep
         self._entries = DelayedEntries()
-        self._last_row_ms = 0  # Latest due time of a row that was stored or read
+        self._last_row_ms = 0  # Latest due time among the rows stored or read so far
         self._pruned_through_ms = 0
-        self._has_released = False  # Whether entries were released since the last `prune`
+        self._has_released = False  # Whether due entries were sent since the last `prune`
         self._released_ms = 0
         self._is_looking_again = False
-        self._first_ledger = 0  # Rows of older ledgers have been deleted
+        self._first_ledger = 0  # `prune` has dealt with all ledgers before this ledger
 
     def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
-        """Set the entries that the table holds for each ledger. Call this before any read or append."""
+        """Add the waiting entries from the table. Call this before any read or append."""
         for ledger_id, entry_ids in waiting:
             self._entries.load(ledger_id, entry_ids)
         if waiting:
@@ -113,11 +110,11 @@ class DelayedMessages:
         return bool(len(self._entries)) and type_ in DELAYING and self._policies.delayed_delivery
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
-        """Return the next position to read, at or after `position`. Call this only if `passes_over` is true."""
+        """Return the next position to read, at or after `position`. Call this only if `passes_over` returns true."""
         return next_ready(cursor, self._entries.waiting, position)
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
-        """Return whether an entry that was read must not be sent yet."""
+        """Return whether it is too early to send this entry on a subscription of this type."""
         return (
             type_ in DELAYING
             and self._policies.delayed_delivery
@@ -125,7 +122,7 @@ class DelayedMessages:
         )
 
     def refusal(self, request: SendRequest) -> NotAllowed | None:
-        """Return why a send with a delivery time is refused; None if the send is accepted."""
+        """Return an error if the delay of this send is too long, otherwise None."""
         most_ms = self._policies.max_delay_ms
         delay_ms = request.deliver_at_ms - self._clock.now_ms()
         if most_ms and delay_ms > most_ms:
@@ -135,22 +132,22 @@ class DelayedMessages:
         return None
 
     def appended(self, entries: Sequence[StoredEntry]) -> None:
-        """Add entries that were just stored with their due times. `entries` must not be empty."""
+        """Add delayed entries that were just stored. `entries` must not be empty."""
         for entry in entries:
             self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id))
         self._last_row_ms = max(self._last_row_ms, max(entry.deliver_at_ms for entry in entries))
         self._watch()
 
     def keep_back(self, entry: StoredEntry) -> None:
-        """Add an entry that was read too early. The entry's row may be deleted already."""
+        """Add an entry that was read too early. The table may no longer have a row for the entry."""
         self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id), stored=False)
         self._watch()
 
     def run_due(self, now_ms: int) -> int:
-        """Release due entries and return how many. Safe to repeat.
+        """Send due entries and return their number. Safe to repeat.
 
-        One call releases at most RELEASE_ENTRIES. Later turns of the event loop release the rest. A release may wait up
-        to 250 ms until the entries released before are sent.
+        One call passes at most RELEASE_ENTRIES to `replay`. Later turns of the event loop pass the rest. Under load,
+        the next entries wait up to 250 ms for the previous entries to be sent.
         """
         if not self._log.is_open:
             return 0
@@ -166,14 +163,14 @@ class DelayedMessages:
             self._released_ms = now_ms
             self._target.replay(released)
         if len(released) == RELEASE_ENTRIES:
-            # The timer may be off. One call by Celery's tick must then lead to the release of all due entries.
+            # Do not wait for the next call, because the timer may be off.
             asyncio.get_running_loop().call_soon(self._release_more)
         return len(released)
 
     def next_due_ms(self) -> int | None:
-        """Return when `run_due` next has work, in Unix milliseconds.
+        """Return when to call `run_due` next, in Unix milliseconds.
 
-        Returns 0 if the policy is off, and None if no due time is in memory or the log is closed.
+        Returns None if the log is closed or if memory has no due time. Otherwise, returns 0 if delayed delivery is off.
         """
         if not self._log.is_open:
             return None
@@ -183,17 +180,17 @@ class DelayedMessages:
         return due_ms - self._slack_ms() if self._policies.delayed_delivery else 0
 
     def policies_changed(self, policies: Policies) -> None:
-        """Apply new policies. If delayed delivery is now off, all waiting entries are due."""
+        """Apply new policies. If delayed delivery was switched off, all waiting entries become due at once."""
         self._policies = policies
         asyncio.get_running_loop().call_soon(self._release_more)
 
     def _has_room(self, now_ms: int) -> bool:
-        # Subscriptions replay entries in the order of positions, not of due times. If all due entries were released at
-        # once under load, high positions would wait for seconds (measured).
+        # Subscriptions replay entries in the order of positions, not of due times. If subscriptions got all due
+        # entries at once under load, the entries at the highest positions would wait for seconds.
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
-        # The timer of `Deadlines` may be off.
+        # Use a separate timer, because the timer in `Deadlines` may be off.
         if not self._is_looking_again:
             self._is_looking_again = True
             asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)
@@ -242,7 +239,7 @@ class DelayedMessages:
 
     @property
     def needs_pruning(self) -> bool:
-        """Whether there may be rows to delete."""
+        """Whether the table may have rows to delete."""
         log = self._log
         return log.is_open and (
             self._has_released
@@ -251,9 +248,9 @@ class DelayedMessages:
         )
 
     async def prune(self) -> None:
-        """Delete the rows of entries that were released or trimmed. Safe to repeat.
+        """Delete the rows of entries that were passed to `replay` or trimmed. Safe to repeat.
 
-        Raises psycopg.Error if the server refuses.
+        Raises psycopg.Error if the server refuses a statement.
         """
         log = self._log
         now_ms, first = self._clock.now_ms(), log.ledgers.first_position().ledger_id

@@ -1,4 +1,4 @@
-"""Verify entries that were read from PostgreSQL or a file. Entries in the cache are verified already."""
+"""Verify entries that were read from PostgreSQL or from a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["verified"]
 
 
 def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
-    """Set FLAG_CORRUPT on entries whose checksum or metadata is wrong. Return the same list."""
+    """Set FLAG_CORRUPT on entries with a wrong checksum or damaged metadata. Changes `entries` and returns it."""
     damaged = [at for at, entry in enumerate(entries) if not _is_sound(entry.data)]
     for at in damaged:
         entries[at] = entries[at]._replace(flags=entries[at].flags | FLAG_CORRUPT)

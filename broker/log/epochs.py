@@ -1,8 +1,8 @@
 """Guard writes with owner epochs, so that a statement of a former owner stores nothing.
 
-Each write names the epoch, the number under which this process owns the topic. A broker that takes the topic advances
-the epoch. This process also advances the epoch, to rule out late effects of an old statement. Fencing a log means to
-close the log because another broker may own the topic, or because memory may differ from what is stored.
+Each write names the epoch, the number under which this process owns the topic. A broker that takes over the topic
+advances the epoch. This process advances the epoch too, so that an old statement can have no late effect. Fencing a log
+means closing it because another broker may own the topic or because memory may differ from the database.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ class Epochs:
         self.token = secrets.randbits(62)
 
     async def advance(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
-        """Advance the epochs of these logs. Return the logs that this process still owns.
+        """Advance the epoch of each log that still has its expected epoch.
 
-        The database waits until older statements of the logs have ended. If this process has advanced a log's epoch
-        since `expected` was read, the epoch does not advance again.
+        Returns the logs that this process still owns. Waits until older statements on the logs have ended.
         """
         async with self._advancing:
             kept = {log for log, epoch in expected.items() if log.owner_epoch != epoch and log.is_open}
@@ -65,10 +64,10 @@ class Epochs:
             return kept
 
     async def advance_or_fence(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
-        """Make sure that statements under these epochs have no further effect.
+        """Advance the epochs of these logs, so that earlier statements have no further effect.
 
-        Returns the logs that this process still owns. Fences each log that another broker took. If advancing fails,
-        fences all logs.
+        Fences each log that another broker took. If the epochs cannot be advanced, fences all logs. Returns the logs
+        that this process still owns.
         """
         reason = TAKEN
         try:
@@ -89,7 +88,7 @@ class Epochs:
     async def has_advanced(self, log: TopicLog, epoch: int) -> bool:
         """Return whether the log is open and its epoch is no longer `epoch`.
 
-        Waits for an advance in flight, which may have committed already.
+        If a call of `advance` is running, waits until that call has ended.
         """
         async with self._advancing:
             return log.is_open and log.owner_epoch != epoch
@@ -97,10 +96,10 @@ class Epochs:
     async def write(
         self, log: TopicLog, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
     ) -> T | None:
-        """Run one guarded write until its outcome is known. Return None only if the log is closed.
+        """Run one write under the log's epoch. Return the result of `call`, or None if the log is closed.
 
-        `call` gets the connection and the epoch, and returns None if the epoch is out of date. The rules of `write_all`
-        for errors, repetition and cancellation apply.
+        `call` must return None if the epoch is out of date, and must be safe to repeat. Raises the errors of
+        `write_all`. Not safe to cancel.
         """
 
         async def write_one(connection: Connection, epochs: Mapping[TopicLog, int]) -> Mapping[TopicLog, T]:
@@ -116,11 +115,11 @@ class Epochs:
         *,
         what: str,
     ) -> dict[TopicLog, T]:
-        """Run one guarded write of many logs until its outcome is known. Return each log's result.
+        """Run one write under the epochs of many logs. Return the results by log. Logs without a result are closed.
 
-        `call` leaves out logs whose epoch is out of date. Logs that are not in the result are closed. `call` must be
-        safe to repeat. After a lost connection, the epochs advance first, so a late statement cannot undo later writes.
-        Raises psycopg.Error if the server refuses, and any other error of `call`. Not safe to cancel.
+        `call` must return no result for a log whose epoch is out of date. `call` must be safe to repeat, and is
+        repeated while the database is unavailable. Raises psycopg.Error if the server refuses the write. Passes on
+        other errors of `call`. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)
@@ -156,9 +155,10 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None and stores nothing if another broker took one of the topics. If that happens while the connection
-        is lost, the outcome stays unknown. This method then closes all logs and returns None. `call` must be safe to
-        repeat. Raises psycopg.Error if the server refuses, and any other error of `call`. Not safe to cancel.
+        Returns None if another broker took one of the topics. In most cases, nothing is stored. After a lost
+        connection, the outcome may be unknown. If so, this method closes all logs. `call` must be safe to repeat.
+        Raises psycopg.Error if the server refuses the transaction. Passes on other errors of `call`. Not safe to
+        cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}

@@ -1,6 +1,6 @@
-"""Seal ledgers and open the next ledgers of many topics with one statement.
+"""Seal the open ledgers of many topics and open new ledgers, with one statement.
 
-A segment is a set of tables in PostgreSQL that stores ledgers of many topics.
+A segment is a set of PostgreSQL tables with the ledgers of many topics.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["roll_ledgers"]
 async def roll_ledgers(
     epochs: Epochs, logs: Sequence[TopicLog], *, segment_id: int, now_ms: int
 ) -> set[TopicLog]:
-    """Seal the open ledger of each log, and open the next ledger in a segment. Not safe to cancel.
+    """Seal the open ledger of each log, and open a new ledger in a segment. Not safe to cancel.
 
-    Returns the logs that have a new ledger. All other logs are closed. No append of the given logs may run meanwhile.
-    Raises psycopg.Error if the server refuses.
+    Returns the logs with a new ledger. All other logs are closed. No append to these logs may run at the same time.
+    Raises psycopg.Error if the server refuses the statement.
     """
     rolls = {log: _roll_of(log) for log in logs}
 

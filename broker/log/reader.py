@@ -1,7 +1,6 @@
-"""Read one topic's log from segments (tables in PostgreSQL) and files of offloaded ledgers.
+"""Read one topic's log. Each ledger is in a segment (a set of tables in PostgreSQL) or, after an offload, in a file.
 
-Entry ids have no gaps. A missing entry below the last known entry is a fault, unless the ledger was trimmed or moved
-during the read.
+Entry ids have no gaps, so a missing entry is a fault, unless the ledger was trimmed or moved during the read.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = ["READ_ENTRIES", "GapInLog", "TopicReader"]
 
 T = TypeVar("T")
 
-READ_BYTES = 4 * 1024 * 1024  # Approximate limit of one read, not counting its first entry
+READ_BYTES = 4 * 1024 * 1024  # Approximate limit of one read, not counting the first entry
 READ_ENTRIES = 1000
 _INDEX_LOAD_ENTRIES = 32_768
 
@@ -42,7 +41,7 @@ class GapInLog(PersistenceFailed):
 class TopicReader:
     """Reads one topic's log.
 
-    Every method raises OffloadedUnreadable if a ledger's file cannot be read, PlaceGone if a file or segment was lost,
+    Every method raises OffloadedUnreadable if a ledger's file cannot be read, PlaceGone if a file or segment is lost,
     and psycopg.Error if the server refuses a read. All methods are safe to cancel.
     """
 
@@ -53,7 +52,7 @@ class TopicReader:
         self.failed_file_reads = 0  # Count since the topic was loaded
 
     async def read_ahead(self, position: Position) -> list[StoredEntry]:
-        """Read `position` and the entries after it in its ledger, and cache them.
+        """Read entries of one ledger, starting at `position`, and cache them.
 
         Raises the errors of `read_once`.
         """
@@ -62,10 +61,10 @@ class TopicReader:
         return whole
 
     async def read_once(self, position: Position, *, most: int, more_bytes: int) -> list[StoredEntry]:
-        """Read `position` and the entries after it in its ledger without caching them.
+        """Read entries of one ledger, starting at `position`, without caching them.
 
-        Returns at most `most` entries, with at most `more_bytes` of data after the first entry. Returns an empty list
-        if `position` is not stored yet or was trimmed. Raises GapInLog if `position` is missing.
+        `most` limits the number of entries, and `more_bytes` limits the data after the first entry. Returns an empty
+        list if the entry at `position` is not stored yet or was trimmed. Raises GapInLog if that entry was lost.
         """
         ledger = self._log.ledgers.get(position.ledger_id)
         if ledger is None or position.entry_id >= ledger.entries:
@@ -82,12 +81,12 @@ class TopicReader:
         whole = [entry for at, entry in enumerate(entries) if entry.entry_id == position.entry_id + at]
         if not whole:
             raise self._gap(position)
-        return whole  # The next read begins at the first gap
+        return whole  # If there is a gap, the next read begins there and reports it
 
     async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
-        """Read these entries, up to the limits of one read, and cache them. Return them in the log's order.
+        """Read and cache these entries, up to the limits of one read. Return them in the order of the log.
 
-        Leaves out trimmed entries. Raises GapInLog if an untrimmed entry is missing.
+        Leaves out trimmed entries. Raises GapInLog if any other entry is missing.
         """
         found: list[StoredEntry] = []
         for ledger_id, group in groupby(sorted(self._within_one_read(positions)), key=lambda p: p.ledger_id):
@@ -121,10 +120,11 @@ class TopicReader:
         return wanted
 
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Load the message counts of ranges (ledger id, first entry, last entry) into memory. Safe to repeat.
+        """Load the message counts of ranges of entries into memory. Safe to repeat.
 
-        Long ranges are loaded in pieces. Raises GapInLog if the last entry of a piece is missing. The counts of other
-        missing entries stay unknown, so cursors can still move past those entries.
+        A range is a ledger id, a first entry id and a last entry id. Long ranges are loaded in pieces. Raises GapInLog
+        if the last entry of a piece is missing. Other missing entries cause no error, so that cursors can move past
+        them.
         """
         self._log.index.loads += 1
         try:
@@ -150,7 +150,7 @@ class TopicReader:
                 self._log.index.record(ledger_id, run[0][0], [row[1] for row in run], [row[2] for row in run])
 
     async def append_ms(self, position: Position) -> int | None:
-        """Return when an entry was appended, in Unix milliseconds; None if the entry is not stored."""
+        """Return an entry's append time in Unix milliseconds, or None if the entry is not stored."""
         return await self._ask(
             position.ledger_id,
             lambda place: place.append_ms(position.entry_id),
@@ -158,7 +158,7 @@ class TopicReader:
         )
 
     async def messages_through(self, position: Position) -> int | None:
-        """Return the topic's cumulative messages up to and including an entry; None if the entry is not stored."""
+        """Return the topic's message count up to and including an entry, or None if the entry is not stored."""
         return await self._ask(
             position.ledger_id,
             lambda place: place.messages_through(position.entry_id),
@@ -166,9 +166,9 @@ class TopicReader:
         )
 
     async def position_at_time(self, time_ms: int) -> Position:
-        """Return the first entry appended at or after `time_ms`, or the end of the log if there is none.
+        """Return the position of the first entry appended at or after `time_ms`.
 
-        Raises GapInLog if the search meets a missing entry.
+        If there is no such entry, returns the end of the log. Raises GapInLog if the search meets a missing entry.
         """
         for ledger in self._log.ledgers.infos():
             if not ledger.entries or ledger.last_append_ms < time_ms:
@@ -179,7 +179,7 @@ class TopicReader:
         return self._log.ledgers.end()
 
     async def _entry_at_time(self, ledger: LedgerInfo, time_ms: int) -> int | None:
-        # A binary search works because append times never go back.
+        # A binary search works because append times never decrease.
         low, high = 0, ledger.entries - 1
         while low < high:
             middle = Position(ledger.ledger_id, (low + high) // 2)
@@ -201,14 +201,14 @@ class TopicReader:
         *,
         is_whole: Callable[[T], bool],
     ) -> T | None:
-        """Run `call`, and repeat it if the ledger's place changes meanwhile. Return None if the ledger was trimmed."""
+        """Run `call`. Repeat it if the ledger was moved during the call. Return None if the ledger was trimmed."""
         while (place := self._place(ledger_id)) is not None:
             try:
                 answer = await call(place)
             except PlaceGone:
                 if self._place(ledger_id) == place:
                     self.failed_file_reads += isinstance(place, FilePlace)
-                    raise  # The ledger has not moved, so its place is lost
+                    raise  # The ledger was not moved, so its segment or file is lost
                 continue
             except OffloadedUnreadable:
                 self.failed_file_reads += 1
@@ -218,7 +218,7 @@ class TopicReader:
         return None
 
     def _place(self, ledger_id: int) -> LedgerPlace | None:
-        """Return where a ledger is now; None if it was trimmed or sealed without entries."""
+        """Return the ledger's segment or file, or None if the ledger has neither."""
         if (name := self._log.files.get(ledger_id)) is not None:
             return FilePlace(files=self._files, name=name, ledger_id=ledger_id)
         if (segment_id := self._log.segments.get(ledger_id)) is not None:

@@ -1,6 +1,6 @@
 """Seal the open ledgers of idle topics.
 
-Otherwise, the closed segments (sets of PostgreSQL tables) with these ledgers could never be dropped.
+An open ledger would keep its segment (a set of PostgreSQL tables) from being dropped.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["seal", "seal_idle"]
 
 
 async def seal_idle(epochs: Epochs, log: TopicLog, *, open_segment_id: int) -> bool:
-    """Seal the open ledger if its segment is closed and the log has no sends. Return whether the ledger was sealed.
+    """Seal the open ledger if its segment is closed and no sends are queued or under way.
 
-    An append that begins meanwhile seals the same ledger, which does no harm.
+    Returns whether the ledger was sealed. An append may seal the same ledger at the same time, which does no harm.
     """
     ledger = log.ledgers.open_ledger()
     if ledger is None or log.segments[ledger.ledger_id] == open_segment_id:
@@ -31,7 +31,7 @@ async def seal_idle(epochs: Epochs, log: TopicLog, *, open_segment_id: int) -> b
 
 
 async def seal(epochs: Epochs, log: TopicLog, ledger: LedgerInfo) -> bool:
-    """Seal a ledger and store its totals. Return False only if the log is closed. Safe to repeat."""
+    """Seal a ledger and store its totals. Return False if the log is closed. Safe to repeat."""
     done = await epochs.write(
         log,
         lambda connection, epoch: store.seal_ledger(

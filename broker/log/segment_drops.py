@@ -1,8 +1,8 @@
-"""Drop segments without ledgers, and copy the last ledgers out of segments that are mostly trimmed.
+"""Drop segments without ledgers, and move the remaining ledgers out of segments that are mostly empty.
 
 A segment is a pair of tables with the entries of many ledgers. Entries are copied in small pieces with pauses, so that
-appends need not wait. A copy may stop at any point, and the next turn continues it. Readers use the copy only after the
-ledger's row names the new segment.
+appends need not wait. A copy may stop at any point, and the next turn continues it. Readers use a copy only after it is
+complete.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class SegmentDrops:
         self.copied_entries = 0
 
     async def turn(self) -> bool:
-        """Drop segments without ledgers, then empty and drop one segment. Return True if there may be more to do.
+        """Drop segments without ledgers, then empty and drop one other segment. Return True if there may be more to do.
 
-        Raises psycopg.Error, and the errors of `open_log`. Safe to repeat. Cancel a turn only when the broker stops.
-        Otherwise, a log in memory may not know that a ledger has moved.
+        Raises psycopg.Error and the errors of `open_log`. Safe to repeat. Cancel a turn only when the broker stops.
+        After a cancellation, memory may name the wrong segment for a ledger.
         """
         async with self._pool.use() as connection:
             uses = await store.segment_uses(connection)
@@ -102,7 +102,7 @@ class SegmentDrops:
         if not await self._copy(log, ledger, source, target):
             return False
         if not await self._segments.views_show_all():
-            return False  # Readers of the entry views would miss the ledger
+            return False  # Readers of the entry views would not see the ledger
         moved = await self._epochs.write(
             log,
             lambda connection, epoch: store.move_ledger(
@@ -121,8 +121,7 @@ class SegmentDrops:
 
     async def _copy(self, log: TopicLog, ledger: store.LedgerToMove, source: int, target: int) -> bool:
         loop = asyncio.get_running_loop()
-        # Entry ids begin at 0 and have no gaps, so the number of copied entries is the id of the next entry. If the
-        # source has lost an entry, the number stays too small, and the last piece copies nothing new.
+        # Entry ids begin at 0 and have no gaps, so the number of copied entries is the id of the next entry.
         first = await self._copied(ledger, target)
         while first < ledger.entries:
             if not log.is_open:
@@ -140,7 +139,7 @@ class SegmentDrops:
                     last=min(ledger.entries, first + PIECE_ENTRIES) - 1,
                     more_bytes=PIECE_BYTES,
                 )
-            # If nothing was new, count again: a statement left from a lost connection may have copied the entries.
+            # If nothing was copied, count again. A statement from a lost connection may have copied the entries.
             through = first + copied if copied else await self._copied(ledger, target)
             if through <= first:
                 self._damaged.add(source)

@@ -20,7 +20,7 @@ __all__ = ["Segments"]
 logger = logging.getLogger(__name__)
 
 VIEW_LOCK_TIMEOUT_MS = 200
-_EMPTY_BYTES = 32 * 1024  # Two empty tables, each with one page for its index and one for its TOAST index
+_EMPTY_BYTES = 32 * 1024  # Size of two empty tables with their indexes
 
 
 class Segments:
@@ -38,12 +38,12 @@ class Segments:
         self._read_role = read_role
         self._views_stale = True
         self._opened_ms = 0
-        # Without this lock, new views could lack a new segment and still count as up to date.
+        # Without this lock, the views could count as up to date although they lack a new segment.
         self._changing = asyncio.Lock()
         self.open_id = 0
 
     async def start(self) -> None:
-        """Find the open segment or create one, close older segments, and create the views again."""
+        """Find or create the open segment, close older segments, and re-create the views."""
         found = await repeat_until_done(self._pool, store.newest_segment, what="finding the open segment")
         if found is None:
             await self._open_next()
@@ -57,10 +57,10 @@ class Segments:
         await self._refresh_views()
 
     async def turn(self) -> None:
-        """Open the next segment if the open segment is full or old. Create the views again if they are out of date.
+        """Open the next segment if the open segment is full or old. Re-create the views if they are out of date.
 
-        A segment without entries stays open. When there are many segments, the limits of size and age are higher. When
-        there are `MAX_SEGMENTS` segments, the open segment stays open.
+        An empty segment stays open. If there are many segments, the limits of size and age are higher. If there are too
+        many segments, the open segment stays open.
         """
         async with self._changing:
             await self._turn()
@@ -79,7 +79,7 @@ class Segments:
             await self._refresh_views()
 
     async def long_lived(self) -> int:
-        """Return the segment for copies. Create the segment if none is open or the open segment is full."""
+        """Return the id of the segment for copies. If no such segment has room, create one."""
         async with self._changing, self._pool.use() as connection:
             found = await lifetime_store.open_long_lived(connection)
             if found is not None and found[1] >= self._settings.segment_max_bytes:
@@ -93,14 +93,14 @@ class Segments:
         return segment_id
 
     async def views_show_all(self) -> bool:
-        """Create the views again if they lack a segment. Return False while a reader's transaction locks the views."""
+        """Make the views show all segments. Return False if a reader's transaction locks the views."""
         async with self._changing:
             if self._views_stale:
                 await self._refresh_views()
             return not self._views_stale
 
     async def drop(self, segment_id: int) -> bool:
-        """Drop a closed segment without ledgers. Return False if the segment cannot be dropped now."""
+        """Drop a closed segment that has no ledgers. Return False if the segment cannot be dropped now."""
         async with self._changing, self._pool.use() as connection:
             return await lifetime_store.drop_segment(
                 connection, segment_id, lock_timeout_ms=VIEW_LOCK_TIMEOUT_MS, read_role=self._read_role

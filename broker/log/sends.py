@@ -12,10 +12,10 @@ class SendRequest(NamedTuple):
 
     sequence_id: int
     highest_sequence_id: int  # 0 if not given or below `sequence_id`
-    messages: int  # Number in the entry's metadata, not in the SEND command
+    messages: int  # Number from the entry's metadata, not from the SEND command
     flags: int  # Bits of broker.core.entry.FLAG_*
     deliver_at_ms: int  # 0 means at once
-    key_hash: int | None  # Hash slot of the ordering key or, without an ordering key, of the key
+    key_hash: int | None  # Hash slot of the ordering key, or of the key if the entry has no ordering key
     data: bytes
     outbox_id: int = 0  # Id of the outbox row that the append deletes, or 0
 

@@ -1,1 +1,1 @@
-"""The places of a ledger's entries. A place is a file, or a segment (a set of tables in PostgreSQL)."""
+"""The places that store a ledger's entries: a file, or a segment (a set of tables in PostgreSQL)."""

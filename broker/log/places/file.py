@@ -21,7 +21,7 @@ __all__ = ["FilePlace", "FileReads", "OffloadedUnreadable"]
 
 T = TypeVar("T")
 
-_THREADS = 2  # Each thread needs memory for a row group and its entries
+_THREADS = 2
 
 
 class OffloadedUnreadable(PersistenceFailed):
@@ -29,7 +29,7 @@ class OffloadedUnreadable(PersistenceFailed):
 
 
 class FileReads:
-    """Runs calls on the files of all offloaded ledgers."""
+    """Reads, verifies and deletes the files of offloaded ledgers."""
 
     def __init__(self, url: str, *, cache_bytes: int) -> None:
         """`url` is VELA_OFFLOAD_URL, which may be empty while no ledger is offloaded."""
@@ -58,13 +58,13 @@ class FileReads:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._files.delete, name)
 
     def stop(self) -> None:
-        """Accept no more calls, and cancel waiting calls. Running calls end normally."""
+        """Accept no more calls, and cancel waiting calls. Let running calls finish."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePlace:
-    """A LedgerPlace for the file of one ledger. Every read may also raise OffloadedUnreadable."""
+    """Implements LedgerPlace for a ledger in a file. Reads raise OffloadedUnreadable if the file cannot be read."""
 
     files: FileReads
     name: str

@@ -1,4 +1,4 @@
-"""Read a ledger from a segment, a set of tables in PostgreSQL. Repeat reads while the database is unavailable."""
+"""Read a ledger from a segment (a set of tables in PostgreSQL). Repeat reads while the database is unavailable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPlace:
-    """A LedgerPlace for the rows of one ledger. Reads raise psycopg.Error if the server refuses them."""
+    """Implements LedgerPlace for a ledger in a segment. Reads raise psycopg.Error if the server refuses them."""
 
     pool: ConnectionPool
     segment_id: int

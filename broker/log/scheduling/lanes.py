@@ -1,7 +1,7 @@
 """The writer's lanes. Each lane is a task with its own connection, and stores the waiting sends of producers.
 
-Normally at most two lanes store at a time. A third lane may copy the next rows of a log while earlier rows of that log
-commit. When the copied rows may commit, the third lane also counts as storing.
+Normally, at most two lanes store at a time. Meanwhile, a third lane may copy more rows of a log to PostgreSQL, and
+commits these rows after the earlier rows of the log.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _RETRY_MOST_S: Final = 1.0
 class _Job(Enum):
     NONE = auto()
     STORING = auto()
-    FOLLOWING = auto()  # Copies rows that may not commit yet
+    FOLLOWING = auto()  # Copies rows to PostgreSQL, but may not commit them yet
 
 
 @dataclass(slots=True)
 class Lane:
-    """One lane. Its connection opens on first use, and again after a loss."""
+    """One lane. Its connection opens at the first use, and opens again after a loss."""
 
     name: str
     conninfo: str
@@ -52,7 +52,7 @@ class Lane:
     job: _Job = _Job.NONE
 
     async def connected(self) -> PreparedConnection:
-        """Return an open connection. Try until the database is available."""
+        """Return an open connection. Wait until the database is available."""
         delay_s = _RETRY_S
         while self.connection is None or self.connection.closed:
             try:
@@ -75,7 +75,7 @@ class Lane:
 class Lanes:
     """Runs the lanes.
 
-    `store` stores sends of ready logs. `follow` copies the next rows of a log and commits them later.
+    `store` stores waiting sends. `follow` copies the next rows of a log to PostgreSQL and commits them later.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Lanes:
         self._store = store
         self._follow = follow
         self.ready = ReadyLogs()
-        # Logs whose next rows a lane may copy, in the order of `submit`.
+        # Logs whose next rows a lane may copy, in the order in which they were submitted.
         self._followed: dict[TopicLog, None] = {}
         self._lanes = [Lane(f"writer {number}", conninfo) for number in range(_LANES)]
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -105,15 +105,16 @@ class Lanes:
         await self._drained.wait()
 
     async def stop(self) -> None:
-        """End the lanes. Call `drain` first if every send must be answered."""
+        """Stop the lanes. Call `drain` first if every send must be answered."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def submit(self, log: TopicLog) -> None:
-        """Queue a log that has sends waiting. No effect if the log is queued, taken by a lane or paused.
+        """Queue a log that has waiting sends.
 
-        While a batch of the log is in flight, the log is queued only if its next rows can be copied meanwhile.
+        Does nothing if the log is already queued, is in use by a lane or is paused. If a batch of the log is in flight,
+        queues the log only if a lane may copy the log's next rows during the commit.
         """
         if log.is_queued or log.is_taken or log.is_paused:
             return

@@ -1,7 +1,9 @@
-"""The logs that wait for a lane, one of the writer's tasks.
+"""The logs that wait for a lane. A lane is a task of the writer.
 
-Each log is checked for a usable ledger at most twice, however many logs wait. A log begins in `_new`. A check may move
-the log to `_sound` or `_full`. A later check may move the log from `_sound` to `_full`.
+Each log waits in one of three queues, first in `_new`. A check for a usable ledger may move the log to `_sound` or
+`_full`. No log is checked more than twice.
+
+A segment is a set of PostgreSQL tables with the ledgers of many topics.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ class ReadyLogs:
 
     def __init__(self) -> None:
         self._new: deque[TopicLog] = deque()
-        self._sound: deque[TopicLog] = deque()  # Logs that had no sends or a usable ledger when checked
+        self._sound: deque[TopicLog] = deque()  # Logs that needed no new ledger when checked
         self._full: deque[TopicLog] = deque()  # Logs that needed a new ledger when checked
         self._is_turn_of_full = False
 
@@ -28,7 +30,7 @@ class ReadyLogs:
         return len(self._new) + len(self._sound) + len(self._full)
 
     def add(self, log: TopicLog) -> None:
-        """Add a log that does not wait here yet."""
+        """Add a log that is not waiting here yet."""
         log.is_queued = True
         self._new.append(log)
 
@@ -44,7 +46,7 @@ class ReadyLogs:
         return log
 
     def next_for(self, segment_id: int, now_ms: int) -> TopicLog | None:
-        """Remove and return a log that can append to this segment at once; None if no log can."""
+        """Remove and return a log that can append to this segment without a new ledger. Return None if no log can."""
         while others := self._sound or self._new:
             log = others.popleft()
             if _has_sends(log) and log.needs_ledger(now_ms, segment_id):
@@ -56,7 +58,7 @@ class ReadyLogs:
         return None
 
     def take_full(self, segment_id: int, now_ms: int, *, most: int) -> list[TopicLog]:
-        """Remove and return at most `most` logs that need a new ledger to append to this segment."""
+        """Remove and return logs that need a new ledger to append to this segment. `most` limits their number."""
         while self._new:
             log = self._new.popleft()
             is_full = _has_sends(log) and log.needs_ledger(now_ms, segment_id)

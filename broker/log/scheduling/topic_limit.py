@@ -1,8 +1,8 @@
-"""How much one topic may add to a statement of the writer.
+"""Limit how much one topic may add to one SQL statement of the writer.
 
-A busy topic could fill whole statements, and light topics would wait. The event loop needs about 15 µs for each entry.
-While light topics publish, no topic may add more than `BESIDE_LIGHT`. Busy topics alone have no such limit, because
-small statements would make each of them store a third less.
+Without a limit, a busy topic could fill whole statements, and topics with few messages (light topics) would wait. While
+light topics publish, no topic may add more than `BESIDE_LIGHT`. While only busy topics publish, this limit does not
+apply, because small statements would lower the throughput by a third.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ __all__ = ["BESIDE_LIGHT", "STATEMENT", "Size", "TopicLimit"]
 
 
 class Size(NamedTuple):
-    """The size of a statement, or of one topic's part of it."""
+    """The size of a statement or of a part of a statement."""
 
     entries: int
     size_bytes: int
 
 
-# 1,000 rows of 1 KB take about 15 ms. More rows only add latency. 2 MiB is half of what one connection may send
-# without a receipt, because one half commits while the other half gathers.
+# 1,000 rows of 1 KB take about 15 ms. More rows would only add latency. A client may send 4 MiB without waiting for
+# a receipt, so 2 MiB can commit while the broker receives the next 2 MiB.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
-# How long `BESIDE_LIGHT` applies after a light topic and another topic took turns.
+# How long `BESIDE_LIGHT` applies after a light topic and another topic published one after the other.
 _LASTS_S: Final = 0.1
 
 
 class TopicLimit:
-    """The limit of one topic's part of a statement."""
+    """The limit on one topic's part of a statement."""
 
     def __init__(self) -> None:
         self._latest_topic_id: int | None = None
@@ -40,7 +40,7 @@ class TopicLimit:
         return BESIDE_LIGHT if now_s < self._beside_light_until_s else STATEMENT
 
     def took(self, topic_id: int, part: Size, *, has_more: bool, now_s: float) -> None:
-        """Record the part that a topic took. `has_more` tells whether sends of the topic still wait."""
+        """Record the part that a topic added. `has_more` tells whether the topic still has waiting sends."""
         is_light = (
             not has_more and part.entries < BESIDE_LIGHT.entries and part.size_bytes < BESIDE_LIGHT.size_bytes
         )
