@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 _AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
-_Put: TypeAlias = Callable[
-    [str, float], None
-]  # Called with labels and a value. The labels have no closing brace
+# Called with labels and a value. The labels have no closing brace.
+_Put: TypeAlias = Callable[[str, float], None]
 
 SLICE_S: Final = 0.001
 _LOOK_EVERY: Final = 8
