@@ -1,6 +1,6 @@
 """Publish messages as part of a Django transaction.
 
-Each message is a row of `vela_outbox`. After the commit, the broker moves the message into its topic. Publishing locks
+Each message is a row of `vela_outbox`. After the commit, the broker moves each message into its topic. Publishing locks
 no existing row, so a long transaction does not delay other messages.
 """
 
@@ -43,17 +43,19 @@ def publish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """Publish one message as part of the open transaction of the database `using`, or immediately if there is none.
+    """Publish one message in the open transaction of the database `using`. Without a transaction, publish immediately.
 
-    A missing topic is created if a policy allows it. The ordering key chooses the partition. Without an ordering key,
-    the key chooses the partition. In a transaction, messages of one topic or partition keep the order of the calls.
-    Two transactions keep their order only if the second begins to publish after the first has committed.
+    The broker creates a missing topic if a policy allows it. The ordering key chooses the partition. Without an
+    ordering key, the key chooses the partition.
 
-    Raises InvalidTopicName, MetadataInvalid for a wrong argument, or MessageTooLarge. The payload is limited to
-    VELA_MAX_MESSAGE_BYTES, and the properties and keys together to about 10 KiB. After an error, the transaction can
-    continue.
+    In a transaction, messages of one topic or partition keep the order of the calls. Two transactions keep their
+    order only if the second begins to publish after the first has committed.
 
-    If the topic later refuses the message, the broker tries again every minute. Other messages do not wait.
+    Raises InvalidTopicName, MetadataInvalid or MessageTooLarge. These errors do not abort the transaction. The payload
+    is limited to VELA_MAX_MESSAGE_BYTES. The properties and keys together are limited to about 10 KiB.
+
+    If the topic later refuses the message, the broker tries again every minute. Other messages do not wait for
+    this message.
     """
     name = _persistent(topic)
     data = _bytes(payload)

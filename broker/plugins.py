@@ -1,8 +1,9 @@
 """Entry filters and dispatch interceptors, which a project can add to the broker.
 
-Settings name filters and interceptors as `package.module.Name`. The broker creates each object once, without
-arguments, when it starts. Filters and interceptors run in the broker's event loop before each delivery, so they must
-do no I/O and take only microseconds. Pulled messages and messages of non-persistent topics do not pass through them.
+In the settings, a filter or interceptor is written as `package.module.Name`. When the broker starts, it creates each
+filter and interceptor without arguments. Filters and interceptors run in the broker's event loop before each delivery,
+so they must do no I/O and take only microseconds. They do not see messages of non-persistent topics, or messages that
+clients pull over HTTP.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ __all__ = [
 class Verdict(Enum):
     """A filter's decision about one entry for one subscription."""
 
-    ACCEPT = "accept"  # Ask the next filter, or send the entry
+    ACCEPT = "accept"  # Ask the next filter. After the last filter, send the entry
     REJECT = "reject"  # Ack the entry and never send it
     RESCHEDULE = "reschedule"  # Ask again after VELA_FILTER_RESCHEDULE_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredEntry:
-    """One entry that one subscription is about to send. A batch is filtered as a whole."""
+    """An entry that a subscription is about to send. A batch is filtered as a whole."""
 
     topic: str
     subscription: str
@@ -57,7 +58,7 @@ class EntryFilter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEntry:
-    """One entry that is being sent to one consumer."""
+    """An entry that is being sent to a consumer."""
 
     topic: str
     subscription: str
@@ -70,7 +71,7 @@ class SentEntry:
 
 
 class DispatchInterceptor(Protocol):
-    """Observes each entry as it is sent."""
+    """Observes each entry that is sent."""
 
     def sending(self, entry: SentEntry) -> None:
         """Observe an entry before it is written to the consumer.
@@ -82,7 +83,7 @@ class DispatchInterceptor(Protocol):
 def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, ...]:
     """Create the objects that `paths` name.
 
-    Raises SettingInvalid if an object cannot be created or has no `method`.
+    Raises SettingInvalid if an object cannot be created or lacks the method.
     """
     return tuple(_load(setting, path, method) for path in paths)
 

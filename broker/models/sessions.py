@@ -1,7 +1,7 @@
-"""Connected producers and consumers, and pulls that wait.
+"""Tables of connected producers, connected consumers and waiting pulls.
 
-A pull is a long-poll HTTP request for messages. The tables are UNLOGGED. The broker writes a row at most
-once a second, and only after a change.
+A pull is a long-poll HTTP request for messages. The tables are UNLOGGED. The broker writes each row at most once a
+second.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from django.db.models.functions import Left
 
 __all__ = ["ConsumerSession", "ParkedPulls", "ProducerSession"]
 
-# An index has only this many characters of a name, because it cannot store a string of several kilobytes.
+# The indexes contain only the first characters of a name, because a name can have several kilobytes.
 _SORTED_BY = 200
 
 
@@ -28,14 +28,13 @@ class ProducerSession(models.Model):
     connected_ms = models.BigIntegerField()
     messages_in = models.BigIntegerField()
     bytes_in = models.BigIntegerField()
-    # Rates per second.
-    message_rate_in = models.FloatField(db_default=0.0)
-    byte_rate_in = models.FloatField(db_default=0.0)
+    message_rate_in = models.FloatField(db_default=0.0)  # Messages per second
+    byte_rate_in = models.FloatField(db_default=0.0)  # Bytes per second
     last_sequence_id = models.BigIntegerField()
     last_send_ms = models.BigIntegerField()
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # Shortened for the console's pages
-    # Version of Pulsar's binary protocol. 21 if the client uses another protocol.
+    # Version of Pulsar's binary protocol. The value is 21 if the client uses another protocol.
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
     deduplicated = models.BooleanField(db_default=False)
@@ -47,7 +46,7 @@ class ProducerSession(models.Model):
             models.Index(Left("name", _SORTED_BY), "key", name="vela_producer_session_name"),
             models.Index(fields=["connected_ms", "key"], name="vela_producer_session_since"),
             models.Index(fields=["message_rate_in", "key"], name="vela_producer_session_rate"),
-            # The names of clients' dead letter producers end with -DLQ.
+            # The name of a dead letter producer ends with -DLQ.
             models.Index(
                 fields=["topic_id"],
                 name="vela_producer_dead_letters",
@@ -65,7 +64,8 @@ class ConsumerSession(models.Model):
     key = models.BigIntegerField(primary_key=True)
     owner_epoch = models.BigIntegerField()
     topic_id = models.BigIntegerField(db_index=True)
-    subscription_id = models.BigIntegerField(null=True, db_index=True)  # NULL if not durable
+    # NULL if the subscription is not durable.
+    subscription_id = models.BigIntegerField(null=True, db_index=True)
     subscription_name = models.TextField()
     subscription_type = models.CharField(max_length=16)
     name = models.TextField()
@@ -82,19 +82,18 @@ class ConsumerSession(models.Model):
     bytes_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
-    # Rates per second.
-    message_rate_out = models.FloatField(db_default=0.0)
-    message_rate_acked = models.FloatField(db_default=0.0)
-    message_rate_redelivered = models.FloatField(db_default=0.0)
+    message_rate_out = models.FloatField(db_default=0.0)  # Messages per second
+    message_rate_acked = models.FloatField(db_default=0.0)  # Messages per second
+    message_rate_redelivered = models.FloatField(db_default=0.0)  # Messages per second
     last_flow_ms = models.BigIntegerField()
     last_delivery_ms = models.BigIntegerField()
     last_ack_ms = models.BigIntegerField()
-    # When the oldest unacked message was delivered. For Exclusive and Failover, the time of the latest delivery.
-    # 0 if there is no unacked message, or if the time is unknown.
+    # Delivery time of the oldest unacked message. For Exclusive and Failover, this is the time of the latest delivery.
+    # The value is 0 if all messages are acked, or if the time is unknown.
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # Shortened for the console's pages
-    # Version of Pulsar's binary protocol. 21 if the client uses another protocol.
+    # Version of Pulsar's binary protocol. The value is 21 if the client uses another protocol.
     protocol_version = models.IntegerField(db_default=21)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Subscriptions, their cursors, and entries that are delivered but not acked."""
+"""Subscriptions, their cursors, and entries that were delivered but not acked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Subscription(models.Model):
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()
-    type = models.CharField(max_length=16)  # Type of the consumers that were connected last
+    type = models.CharField(max_length=16)  # Subscription type of the latest consumers
     properties = models.JSONField(default=dict)
     paused = models.BooleanField(db_default=False)  # An operator has stopped the deliveries
     created_at = models.DateTimeField(auto_now_add=True)
@@ -29,15 +29,15 @@ class Subscription(models.Model):
 
 
 class Cursor(models.Model):
-    """A subscription's cursor. No index contains a column that changes, so that updates stay HOT."""
+    """A subscription's cursor. No index contains a column that changes, so updates are HOT."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     mark_delete_ledger = models.BigIntegerField()
     mark_delete_entry = models.BigIntegerField()
-    acked_messages = models.BigIntegerField()  # Cumulative, including trimmed messages
+    acked_messages = models.BigIntegerField()  # Includes messages that are no longer stored
     acked_entries = models.BigIntegerField()
     acked_bytes = models.BigIntegerField()
-    # Rises when an act, a seek or an expiry moves the cursor, but not when clients ack.
+    # Rises when a seek, an expiry or an operator moves the cursor, but not when clients ack.
     version = models.BigIntegerField(default=0)
 
     class Meta:
@@ -48,7 +48,7 @@ class Cursor(models.Model):
 
 
 class CursorChunk(models.Model):
-    """A bitmap of acks after mark-delete for 32,768 entries, and the ack sets of partly acked batches."""
+    """A bitmap of the acked entries among 32,768 entries, and the ack sets of partly acked batches."""
 
     pk = models.CompositePrimaryKey("cursor_id", "ledger_id", "chunk")
     cursor = models.ForeignKey(Cursor, models.CASCADE)
@@ -65,7 +65,7 @@ class CursorChunk(models.Model):
 
 
 class PendingAck(models.Model):
-    """A run of entries that were delivered together and are not acked yet.
+    """A range of entries that were delivered together and are not acked yet.
 
     For Exclusive and Failover, the rows cover all entries after mark-delete, up to the last entry read. The first row
     counts all unacked messages. The table is UNLOGGED, because a new owner of the topic does not read the rows.
@@ -80,11 +80,10 @@ class PendingAck(models.Model):
     ledger_id = models.BigIntegerField()
     first_entry = models.BigIntegerField()
     last_entry = models.BigIntegerField()
-    messages = models.IntegerField()  # Messages that are not acked yet
+    messages = models.IntegerField()  # Number of unacked messages
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    # When the broker takes the entries back from the consumer.
-    deadline_ms = models.BigIntegerField(null=True)
+    deadline_ms = models.BigIntegerField(null=True)  # Time at which the broker redelivers the entries
 
     class Meta:
         db_table = "vela_pending_ack"

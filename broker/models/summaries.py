@@ -1,4 +1,4 @@
-"""Tables of the numbers that lists show, of obstacles to deliveries, and of departed consumers."""
+"""Tables of the numbers in the console's lists, of obstacles to deliveries, and of departed consumers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STATES = [(state.value, state.words) for state in SubscriptionState]
 
 
 class TopicSummary(models.Model):
-    """The numbers that lists show for a topic."""
+    """A topic's numbers for the console's lists."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     messages_in = models.BigIntegerField()
@@ -31,12 +31,12 @@ class TopicSummary(models.Model):
     message_rate_in = models.FloatField()  # Messages per second
     byte_rate_in = models.FloatField()
     last_append_ms = models.BigIntegerField()  # 0 means never
-    max_backlog_messages = models.BigIntegerField(db_index=True)  # Largest backlog of a durable subscription
+    # Largest backlog among durable subscriptions.
+    max_backlog_messages = models.BigIntegerField(db_index=True)
     subscriptions = models.IntegerField(db_default=0)  # Number of durable subscriptions
-    worst_subscription = models.TextField(db_default="")  # The subscription with the largest backlog
+    worst_subscription = models.TextField(db_default="")  # The durable subscription with the largest backlog
     message_rate_acked = models.FloatField(db_default=0.0)  # Messages per second
-    # Ignore the value while clients are connected.
-    last_used_ms = models.BigIntegerField(db_default=0)
+    last_used_ms = models.BigIntegerField(db_default=0)  # Time when a client last left
     updated_ms = models.BigIntegerField()
     # NULL means that the topic has no durable subscription.
     state = models.SmallIntegerField(null=True, choices=_STATES)
@@ -53,10 +53,10 @@ class TopicSummary(models.Model):
 
 
 class ListedTopic(models.Model):
-    """The numbers by which lists of topics sort and filter. Partitions have no rows.
+    """The columns by which the console sorts and filters topics. Partitions have no rows.
 
     The values of a partitioned topic cover all its partitions. Triggers write and delete the rows, so the table needs
-    no foreign key. Columns that change often have no index, so that their updates stay HOT. A list that sorts by an
+    no foreign key. Columns that change often have no index, so their updates are HOT. A list that sorts by an
     unindexed column reads the whole table, which takes 20 ms for 100,000 topics.
     """
 
@@ -64,12 +64,12 @@ class ListedTopic(models.Model):
     namespace = models.ForeignKey(Namespace, models.CASCADE, db_index=False, db_constraint=False)
     name = models.TextField()
     subscriptions = models.IntegerField(db_default=0)
-    # -1 means that there was no report yet.
+    # -1 means that the number is not known yet.
     backlog_messages = models.BigIntegerField(db_default=-1)
     stored_bytes = models.BigIntegerField(db_default=-1)
     message_rate_in = models.FloatField(db_default=-1.0)  # Messages per second
     last_append_ms = models.BigIntegerField(db_default=-1)  # 0 means never
-    # 2047 means that there is no durable subscription, or no report yet.
+    # 2047 means that the topic has no durable subscription, or that the state is not known yet.
     state = models.SmallIntegerField(db_default=2047)
     state_since_ms = models.BigIntegerField(db_default=0)
 
@@ -86,7 +86,7 @@ class ListedTopic(models.Model):
 
 
 class SubscriptionSummary(models.Model):
-    """The numbers that lists show for a subscription."""
+    """A subscription's numbers for the console's lists."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     # The backlog is the topic's messages_in minus acked_messages.
@@ -100,8 +100,7 @@ class SubscriptionSummary(models.Model):
     message_rate_out = models.FloatField()
     message_rate_acked = models.FloatField()
     messages_redelivered = models.BigIntegerField()
-    # Ignore the value while consumers are attached.
-    last_used_ms = models.BigIntegerField(db_default=0)
+    last_used_ms = models.BigIntegerField(db_default=0)  # Time when a consumer last left
     updated_ms = models.BigIntegerField()
     problems = models.JSONField(db_default={})  # Problems in words, with their counts
     # The smallest number is the worst state.
@@ -128,12 +127,12 @@ class SubscriptionObstacles(models.Model):
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     blocked = models.BooleanField()  # Too many messages are unacked
     rate_limited = models.BooleanField()
-    gap = models.TextField()  # The entry that is missing from the log. Empty if there is none
-    read_fault = models.TextField()  # Error of the latest read of the log. Empty if there was none
-    # Key of the active Failover consumer, or of the next consumer while a switch is due.
+    gap = models.TextField()  # The entry that is missing from the log. Empty if no entry is missing
+    read_fault = models.TextField()  # Error of the latest log read. Empty if there was no error
+    # Key of the consumer that Failover has chosen. A new choice becomes active after a delay.
     active_consumer = models.BigIntegerField()
     first_redeliveries = models.IntegerField()  # Redelivery count of the first unacked entry
-    # Hash slot with the most waiting entries. -1 means that no entries wait for a consumer.
+    # The Key_Shared hash slot with the most waiting entries. -1 means that there is no such slot.
     key_slot = models.IntegerField()
     key_consumer = models.BigIntegerField()  # The consumer that the slot's entries wait for
     key_waiting_entries = models.BigIntegerField()
@@ -154,7 +153,7 @@ class SubscriptionObstacles(models.Model):
 
 
 class ConsumerDeparture(models.Model):
-    """The last consumer that left a subscription."""
+    """The consumer that left a subscription most recently."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     name = models.TextField()

@@ -1,4 +1,4 @@
-"""Tables of tenants, namespaces, topics, owners of topics, and schemas."""
+"""Tables of tenants, namespaces, topics, topic owners and schemas."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ __all__ = ["Namespace", "Schema", "Tenant", "Topic", "TopicOwner"]
 
 
 class Tenant(models.Model):
-    """The first part of a topic's name."""
+    """A tenant, which contains namespaces."""
 
     name = models.CharField(max_length=255, unique=True)
-    # True after a request created or changed the tenant. A kept tenant stays even without namespaces.
-    is_kept = models.BooleanField(db_default=False)
+    is_kept = models.BooleanField(db_default=False)  # If true, the tenant stays even without namespaces
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -23,7 +22,7 @@ class Tenant(models.Model):
 
 
 class Namespace(models.Model):
-    """The second part of a topic's name."""
+    """A namespace of a tenant."""
 
     tenant = models.ForeignKey(Tenant, models.PROTECT)
     name = models.CharField(max_length=255)
@@ -39,9 +38,9 @@ class Namespace(models.Model):
 
 
 class Topic(models.Model):
-    """A topic, a partition, or a partitioned topic, which has no messages of its own.
+    """A topic or a partition. The messages of a partitioned topic belong to its partitions.
 
-    An append must not update this table. A row that changes often gets slow while a transaction keeps an old snapshot.
+    Appends must not update this table. While a transaction keeps an old snapshot, frequent updates make reads slow.
     """
 
     namespace = models.ForeignKey(Namespace, models.PROTECT)
@@ -53,7 +52,8 @@ class Topic(models.Model):
     # A partition uses its parent's policies.
     policies = models.JSONField(default=dict)
     terminated_at = models.DateTimeField(null=True, blank=True)
-    producer_epoch = models.BigIntegerField(null=True, blank=True)  # Each exclusive producer raises the epoch
+    # Each new exclusive producer raises the epoch.
+    producer_epoch = models.BigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -79,7 +79,7 @@ class TopicOwner(models.Model):
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     owner_epoch = models.BigIntegerField(default=0)
-    owner_token = models.BigIntegerField(default=0)  # Random number of the broker process
+    owner_token = models.BigIntegerField(default=0)  # Random number that identifies the broker process
 
     class Meta:
         db_table = "vela_topic_owner"
@@ -89,7 +89,7 @@ class TopicOwner(models.Model):
 
 
 class Schema(models.Model):
-    """One version of a topic's schema. Partitions use their parent's schemas."""
+    """One version of a topic's schema. Partitions use the schemas of their parent topic."""
 
     pk = models.CompositePrimaryKey("topic_name", "version")
     topic_name = models.TextField()

@@ -15,7 +15,7 @@ __all__ = ["AccessMetrics"]
 
 
 class AccessMetrics(Collector):
-    """Reports authentications by method, and whether the keys of each OpenID issuer could be read."""
+    """Reports authentications, and whether the keys of each OpenID issuer could be read."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

@@ -1,6 +1,6 @@
 """One broker process.
 
-This file has over 400 lines, because it connects all parts and fixes the order in which they start and stop.
+This file has over 400 lines, because it creates, starts and stops all parts of the broker.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ _STOP_DRAIN_S = 3.0
 
 
 class Broker:
-    """Owns the parts of the broker. Use it only from the event loop that ran `start`."""
+    """Owns the parts of the broker. Call the methods only from the event loop that ran `start`."""
 
     def __init__(
         self,
@@ -371,10 +371,7 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Take the broker lock and start every part. Raises BrokerAlreadyRuns or psycopg.Error.
-
-        A cancellation while the parts start releases the lock.
-        """
+        """Take the broker lock and start every part. Raises BrokerAlreadyRuns or psycopg.Error."""
         await self.ownership.acquire()
         try:
             await self._start_parts()
@@ -398,7 +395,7 @@ class Broker:
         self.lifetime.start()
 
     async def stop(self) -> None:
-        """Write the receipts, detach all clients, then store the cursors and the last report.
+        """Send the outstanding receipts, detach all clients, then store the cursors and the last report.
 
         Waits at most 3 s for the receipts, 3 s for the cursors and 2 s for the report.
         """
@@ -490,25 +487,25 @@ class Broker:
         return await self._requests.get_or_create_schema(topic, schema)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a client's pull request, or park the request."""
+        """Answer a client's HTTP request for messages, or let the request wait."""
         return await self._pulls.pull(ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do the same as `pull`, or return None if that needs a query."""
+        """Do what `pull` does, but without a database query. Return None if a query is needed."""
         return self._pulls.pull_now(ask)
 
     def forget_pull(self, parked: ParkedPull) -> None:
-        """Drop a parked pull request."""
+        """Drop a waiting request for messages."""
         self._pulls.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """Return the offset of a group of pull clients."""
+        """Return the offset that a group of pull clients has committed."""
         return await self._pulls.committed_offset(topic, queue, subscription)
 
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store the offset of a group of pull clients."""
+        """Commit an offset for a group of pull clients."""
         return await self._pulls.commit_offset(topic, queue, subscription, offset, peer)
 
     def _on_notify(self, channel: str, payload: str) -> None:
@@ -538,7 +535,7 @@ class Broker:
         self.topic_lists.all_changed()
 
     def _report_anew(self) -> None:
-        """Report every topic again, because Celery may have deleted the rows of clients."""
+        """Report every topic again, because a Celery task may have deleted the rows of clients."""
         self.reporter.report_anew(self.topics.all())
 
     def _serves(self) -> bool:
@@ -553,5 +550,5 @@ class Broker:
     def _require_ready(self) -> None:
         ready, why_not = self.is_ready()
         if not ready:
-            # Without the lock, taking a topic would fence the broker that serves the topic.
+            # Without the lock, loading a topic could take the topic away from another broker.
             raise ServiceNotReady(f"{why_not}; connect again")

@@ -1,12 +1,12 @@
 """Run Python's full garbage collections at chosen times.
 
 A full collection of all objects stops the broker for 50 ms, or for 0.8 s with 10,000 topics and their clients. By
-default, Python runs a full collection every few seconds while a producer sends at full speed. Therefore Python collects
-only young objects, and the broker runs full collections itself. The longer a collection took, the longer the broker
-waits before the next. If memory grows, the broker waits less.
+default, Python runs a full collection every few seconds while a producer sends at full speed. Therefore the broker lets
+Python collect only young objects, and starts full collections itself. The longer a collection took, the longer the
+broker waits before the next. If memory grows, the broker waits less.
 
-Most of these collections visit only new objects, because `gc.freeze` sets the surviving objects aside. Rarely, a
-collection also visits the objects that were set aside.
+Most full collections skip objects that survived an earlier collection, because `gc.freeze` has set these objects aside.
+Rarely, a collection visits all objects.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FullCollections", "peak_memory_bytes"]
 
-# Python 3.11 also collects young objects after this many new objects.
-YOUNG_OBJECTS: Final = 700
+YOUNG_OBJECTS: Final = 700  # The default of Python 3.11
 # With Python's default of 10, a collection of the middle generation takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30
@@ -43,7 +42,7 @@ ALL_GROWING_SHARE: Final = 100
 
 
 class FullCollections:
-    """Runs the full collections on the running event loop."""
+    """Runs full collections in the event loop."""
 
     def __init__(
         self,
@@ -76,12 +75,12 @@ class FullCollections:
         self._next: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Run full collections from now on, in place of Python."""
+        """Start the full collections, and switch off Python's own."""
         gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, _NEVER)
         self._next = self._call_later(LOOK_EVERY_S, self._look)
 
     def stop(self) -> None:
-        """Run no more full collections. Safe to repeat."""
+        """Stop the full collections. Safe to repeat."""
         if self._next is not None:
             self._next.cancel()
 

@@ -26,7 +26,7 @@ class Heartbeat:
     def __init__(
         self, pool: ConnectionPool, *, may_store: Callable[[], bool], on_late: Callable[[], None]
     ) -> None:
-        """Call `on_late` after a gap of `SILENT_S` or more, because Celery may have deleted the rows of clients."""
+        """`on_late` is called after a long gap, because a Celery task may have deleted the rows of clients."""
         self._pool = pool
         self._may_store = may_store
         self._on_late = on_late

@@ -1,4 +1,4 @@
-"""Metrics of topics, subscriptions and namespaces. Names that Pulsar does not have begin with `vela_`."""
+"""Metrics of topics, subscriptions and namespaces. The prefix `vela_` marks metrics that Pulsar does not have."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[S]):
-    """A metric with one number for each topic or subscription, except where `value` returns None."""
+    """A metric with one number for each topic or subscription. If `value` returns None, the number is left out."""
 
     name: str
     kind: str
@@ -50,7 +50,7 @@ class Family(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class SplitFamily(Generic[S]):
-    """A metric with several numbers for each topic or subscription, distinguished by a label."""
+    """A metric with several numbers for each topic or subscription. A label tells the numbers apart."""
 
     name: str
     kind: str

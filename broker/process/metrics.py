@@ -1,8 +1,8 @@
 """The page /metrics.
 
-The page is made in slices of about a millisecond, so that the broker serves messages between two slices.
-prometheus_client makes only the series of the process, because it takes 10 µs per line and cannot pause. Topics and
-subscriptions of a large broker have a hundred thousand lines.
+The page is made in slices, so that the broker can serve messages between two slices. A slice takes about a millisecond.
+prometheus_client makes only the metrics of the process, because it needs 10 µs for each line and cannot pause. The
+topics and subscriptions of a large broker have a hundred thousand lines.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 _AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
-_Put: TypeAlias = Callable[[str, float], None]  # Gets labels without the closing brace, and the value
+# Called with labels and a value. The labels have no closing brace.
+_Put: TypeAlias = Callable[[str, float], None]
 
 SLICE_S: Final = 0.001
 _LOOK_EVERY: Final = 8
@@ -63,7 +64,7 @@ class Metrics:
         *,
         has_topics: bool,
     ) -> None:
-        """Without `has_topics`, topics and subscriptions appear only as sums for each namespace."""
+        """If `has_topics` is false, the page has only the sums of each namespace."""
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry

@@ -1,7 +1,7 @@
 """The broker lock, which makes one process the owner of a database's topics.
 
-The broker always waits in `notifies()` on the lock's connection, because otherwise it would not notice that the
-connection was lost. Therefore notifications from other processes use the same connection.
+A task always waits in `notifies()` on the lock's connection, because otherwise the broker would not notice the loss of
+the connection. Therefore notifications from other processes use the same connection.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class BrokerAlreadyRuns(Exception):
 
 
 class Ownership:
-    """Takes and keeps the lock. Calls `on_resumed` after it has taken a lost lock again."""
+    """Takes and keeps the lock. Calls `on_resumed` when a lost lock is held again."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Ownership:
     async def acquire(self) -> None:
         """Take the lock. Wait at most `lock_wait_s` for an earlier broker to stop.
 
-        Raises BrokerAlreadyRuns, which names the holder, or psycopg.Error.
+        Raises BrokerAlreadyRuns or psycopg.Error.
         """
         self._connection = await self._connect()
         deadline_s = asyncio.get_running_loop().time() + self._settings.lock_wait_s
@@ -131,7 +131,7 @@ class Ownership:
                 elif not await store.end_own_holder(self._connection, sorted(self._backends)):
                     self._give_up()
             except psycopg.Error as error:
-                if attempts & (attempts - 1) == 0:  # A long outage must not fill the log
+                if attempts & (attempts - 1) == 0:  # Log the attempts 1, 2, 4, 8 and so on
                     logger.warning(
                         "waiting for the database to take the broker lock again (attempt %s): %s",
                         attempts,
@@ -159,7 +159,7 @@ class Ownership:
         for each in logs:
             if each not in kept:
                 each.fence("another broker took the topic while the lock was lost")
-        # Listen last. If this succeeds, the lock was not lost in the meantime.
+        # Listen last. If LISTEN succeeds, the lock was not lost in the meantime.
         await self._listen(connection)
         self._backends = {connection.info.backend_pid}
         self.is_held = True

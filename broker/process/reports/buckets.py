@@ -20,7 +20,7 @@ __all__ = ["Buckets", "merged"]
 
 logger = logging.getLogger(__name__)
 
-_SLICE = 200  # Number of objects, less than a millisecond of work
+_SLICE = 200  # Number of topics and subscriptions, less than a millisecond of work
 
 
 class _Seen:
@@ -41,7 +41,7 @@ class _SeenTopic:
 
 
 class Buckets:
-    """Compares changed topics and subscriptions with their earlier numbers."""
+    """Counts the activity of changed topics and subscriptions."""
 
     def __init__(self) -> None:
         self._seen: WeakKeyDictionary[Subscription, _Seen] = WeakKeyDictionary()
@@ -100,7 +100,7 @@ class Buckets:
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
-        """Yield a topic's rows, and None in place of a row not worth storing. Objects with the same id share a row."""
+        """Yield a topic's rows. None stands for a row without activity. Objects with the same id share a row."""
         topics = set(self._topics.get(topic_id, ()))
         if (newest := self._newest.get(topic_id)) is not None:
             topics.add(newest)
@@ -199,7 +199,7 @@ def _joined(first: list[int] | None, second: list[int] | None) -> list[int] | No
 
 
 def _id_of_row(each: Subscription) -> int:
-    """Return the id for a subscription's own row, or 0 if the subscription counts only for its topic."""
+    """Return the subscription's id, or 0 if the subscription gets no row of its own."""
     return each.subscription_id if each.is_durable and not each.is_deleted else 0
 
 

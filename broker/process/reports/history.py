@@ -27,33 +27,33 @@ _MOST_BEHIND_MS: Final = 60_000
 
 
 class History:
-    """Stores each bucket at most once. Its methods must be called one at a time.
+    """Stores each bucket at most once. Calls must not overlap.
 
-    While the database is unavailable, the next bucket grows. A crash loses unstored activity.
+    While the database is unavailable, the next bucket collects all activity. A crash loses activity that is not stored.
     """
 
     def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
         self._pool = pool
         self._clock = clock
         self._buckets = Buckets()
-        self._open_ms = 0  # The earliest bucket that may still be written
+        self._open_ms = 0  # Start of the earliest bucket that may still be written
         self._is_behind = False
-        self._unstored: tuple[int, list[PointRow]] | None = None  # A bucket's start and rows
+        self._unstored: tuple[int, list[PointRow]] | None = None  # Start and rows of a bucket
 
     async def start(self) -> None:
-        """Begin after an earlier broker's last bucket. Raises psycopg.Error."""
+        """Begin after the last bucket of an earlier broker. Raises psycopg.Error."""
         async with self._pool.use() as connection:
             written_ms = await written_until_ms(connection)
         self._open_ms = max(written_ms, _start_of_bucket(self._clock.now_ms()))
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Count the activity of changed topics and subscriptions in the next bucket."""
+        """Let the next bucket include the activity of these topics and subscriptions."""
         self._buckets.note(topics, subscriptions)
 
     async def write(self) -> None:
         """Store the bucket that has ended, if any. Raises psycopg.Error while the database is unavailable.
 
-        The bucket includes all changes until this call. A bucket waits while old points are rolled up.
+        The bucket includes all changes until this call. During a roll-up of old points, the bucket waits.
         """
         try:
             await self._store()
@@ -66,7 +66,7 @@ class History:
             logger.info("a roll-up is under way; the points of the charts are stored with the next report")
 
     def _discard(self, ended_ms: int) -> None:
-        """Forget the changes, because the clock may take hours to catch up with the last bucket."""
+        """Forget the changes. If the clock was set back, it may take hours to reach the last bucket."""
         self._buckets.discard()
         if not self._is_behind:
             logger.warning(

@@ -24,11 +24,11 @@ __all__ = ["ParkedReport"]
 
 _INTERVAL_S: Final = 1.0
 _QUEUES_AT_ONCE: Final = 500  # About 10 ms of work
-_SHOWN: Final = 50  # Number of pulls in the row of one queue
+_SHOWN: Final = 50  # Number of pulls that a queue's row lists
 
 
 class ParkedReport:
-    """Writes changed queues once a second. After a failure, a later turn writes the queues again."""
+    """Writes the rows of changed queues once a second. After a failure, tries again."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Build rows of a consumer's pending acks. Neighbouring entries of one delivery share a row.
 
-A deadline ends an ack timeout, or the delay after a negative ack.
+A deadline is the end of an ack timeout, or of the delay after a negative ack.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Run = tuple[int, int, int, int, int, int, int | None]
 def pending_rows(subscription: Subscription, consumer: Consumer) -> list[PendingRow]:
     """Return at most MAX_ROWS rows, lowest positions first.
 
-    If entries are left out, the last row has the subscription's next deadline instead of its own.
+    If entries are left out, the last row has the subscription's next deadline.
     """
     runs = _delivered_range if subscription.type.single_active else _pending_runs
     rows: list[PendingRow] = []
@@ -82,13 +82,13 @@ def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_R
 
 
 def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Yield the delivered range. For Exclusive and Failover, the broker knows nothing more precise."""
+    """Yield the range of delivered entries. For Exclusive and Failover, the broker knows nothing more precise."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.log.ledgers
     through = ledgers.previous_of(subscription.read_position)
     messages = consumer.dispatch.unacked_messages
-    # When the first deadline passes, the consumer gets everything unacked again.
+    # When the first deadline passes, the broker redelivers all unacked messages.
     deadline_ms = subscription.deadlines.next_due_ms()
     for ledger_id, first, last in ledgers.spans(subscription.cursor.mark_delete, through):
         yield ledger_id, first, last, messages, consumer.last_delivery_ms, 0, deadline_ms

@@ -1,6 +1,7 @@
 """Write in-memory state to the tables that the console shows.
 
-A session is the row of a connected client. To judge a subscription means to find its state, such as stuck.
+A session is the row of a connected producer or consumer. To judge a subscription means to find its state, for example
+idle.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Reporter:
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
         self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())
-        # Departed consumers by key, oldest first. A reader's value is None, because its departure is not stored.
+        # Departed consumers by key, in order of departure. For a reader, the value is None and no departure is stored.
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()
@@ -63,7 +64,7 @@ class Reporter:
         self._refused: set[Topic] = set()
         self.rates = Rates()
         self.standings = Standings()
-        self._started_ms = 0  # Time of `start`, or 0 once `_judge_unloaded` has finished
+        self._started_ms = 0  # 0 when `_judge_unloaded` has nothing left to do
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None
@@ -109,7 +110,7 @@ class Reporter:
         self._anew = _with_subscriptions(topics)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Delete the consumer's rows with the next report, and store its departure unless it is a reader."""
+        """Delete the consumer's rows with the next report. Store the departure too, unless the consumer is a reader."""
         self._gone_consumers[consumer.key] = (
             departure_of(subscription, consumer, self._clock.now_ms()) if subscription.is_durable else None
         )
@@ -122,7 +123,7 @@ class Reporter:
 
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
-        await self.stories.write()  # Before the report, which makes pages read the stories
+        await self.stories.write()  # Store delivery stories first, because the report makes pages read them
         await self._report()
         await self.history.write()
         await self._judge_unloaded()
@@ -178,7 +179,7 @@ class Reporter:
             )
 
     async def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
-        """Return the reports, except of topics that another owner or a newer `Topic` object has taken over."""
+        """Return the reports. Leave out fenced topics, and `Topic` objects that a newer object has replaced."""
         for topic in topics:
             known = self._newest.get(topic.topic_id)
             if not topic.is_fenced and (known is None or known.owner_epoch <= topic.owner_epoch):
@@ -285,7 +286,7 @@ class Reporter:
                 consumer_keys=[row.key for row in consumers] + list(gone_consumers),
                 rows=[row for each in reports for row in each.pending],
             )
-            # Write the published counts first, so that no page reads more acked than published messages.
+            # Write the published counts first, so that no page shows more acked messages than published messages.
             await store.upsert_topic_summaries(connection, [each.row for each in reports])
             await store.upsert_subscription_summaries(connection, subscriptions)
             await obstacle_store.upsert_obstacles(connection, list(obstacles.values()))

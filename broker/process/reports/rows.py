@@ -1,4 +1,4 @@
-"""Build the rows of a report for the console's tables."""
+"""Build the rows that a report stores for the console."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_PROPERTIES = 50  # Limit for one producer or consumer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReport:
-    """The part of a report about one topic."""
+    """One topic's part of a report."""
 
     topic: Topic
     row: store.TopicSummaryRow
@@ -66,7 +66,7 @@ async def report_of(
             pending += its_pending
         if number % SLICE == 0:
             await asyncio.sleep(0)
-    # Read the published messages last, so that no page shows more acked than published messages.
+    # Read the published count last, so that no page shows more acked messages than published messages.
     row = _topic_row(topic, rates, standings, now_ms)
     return TopicReport(
         topic=topic,

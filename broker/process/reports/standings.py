@@ -18,19 +18,20 @@ __all__ = ["Standings"]
 
 logger = logging.getLogger(__name__)
 
-# Forget subscriptions only at every sixtieth look, because forgetting visits all of them.
+# `_forget` runs only in every sixtieth call of `look`, because `_forget` visits all subscriptions.
 _FORGET_EVERY: Final = 60
 _SLICE: Final = 200  # Number of subscriptions, a few milliseconds of work
 _NO_DUE_TIME_MS: Final = 10_000
-_UNATTENDED_MS: Final = 5_000  # Time between looks at a subscription without consumers
+_UNATTENDED_MS: Final = 5_000  # Longest delay until a subscription without consumers is judged
 
 
 class Standings:
     """The states of the subscriptions in memory."""
 
     def __init__(self) -> None:
-        self._known: dict[Subscription, Standing | None] = {}  # None means long idle
-        # Time of the next look, if nothing changes earlier.
+        # None means that the subscription has long been idle.
+        self._known: dict[Subscription, Standing | None] = {}
+        # When to judge each subscription again, if nothing changes earlier.
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
         self._looked_ms = 0
@@ -38,12 +39,12 @@ class Standings:
     async def look(
         self, topics: Iterable[Topic], subscriptions: Iterable[Subscription], now_ms: int
     ) -> set[Subscription]:
-        """Judge subscriptions, and return the subscriptions whose state has changed.
+        """Judge changed subscriptions, and return the subscriptions whose state is new.
 
-        Also judge subscriptions whose state may have changed with time alone. If a subscription of `topics` has no
-        consumers, it may be judged up to five seconds later.
+        A state can change with time alone, so `look` also judges subscriptions that did not change. A subscription
+        without consumers may be judged up to five seconds late.
         """
-        if now_ms < self._looked_ms:  # The clock was set back, so the next looks may be hours away
+        if now_ms < self._looked_ms:  # The clock was set back, so the planned times may be hours away
             self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)
         self._looked_ms = now_ms
         self._looks += 1
@@ -68,12 +69,12 @@ class Standings:
         return news
 
     def verdict(self, subscription: Subscription, now_ms: int) -> Verdict:
-        """Return the verdict of the last look."""
+        """Return the latest verdict."""
         standing = self._known.get(subscription)
         return Verdict(self.state(subscription), now_ms, None) if standing is None else standing.verdict
 
     def state(self, subscription: Subscription) -> SubscriptionState:
-        """Return the state at the last look."""
+        """Return the latest state."""
         standing = self._known.get(subscription)
         if standing is not None:
             return standing.state
@@ -86,7 +87,7 @@ class Standings:
         )
 
     def _is_attended(self, subscription: Subscription, now_ms: int) -> bool:
-        """Return whether to judge a subscription of a changed topic now. If not, plan a look soon."""
+        """Return whether to judge the subscription at once. If not, plan to judge it within `_UNATTENDED_MS`."""
         if subscription.consumers or subscription not in self._known:
             return True
         soon_ms = now_ms + _UNATTENDED_MS
