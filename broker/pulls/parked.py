@@ -160,7 +160,7 @@ class ParkedPulls:
         return await self._reader.place(topic, offset)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Drop a parked pull whose client has disconnected. Safe to repeat."""
+        """Drop a parked pull without an answer. Safe to repeat."""
         self._table.discard(parked)
         self._changed.add(parked.key)
 

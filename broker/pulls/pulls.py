@@ -41,7 +41,7 @@ class Pulls:
         return None if topic is None else self._parked.pull_now(topic, ask)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Drop a parked pull whose client has disconnected. Safe to repeat."""
+        """Drop a parked pull without an answer. Safe to repeat."""
         self._parked.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
