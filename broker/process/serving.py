@@ -1,7 +1,7 @@
 """Start and stop the broker's process.
 
-Daphne's reactor runs on asyncio's own loop, so all parts share one thread. The ports are bound before the broker waits
-for its lock, so a port in use is reported at once.
+Twisted and asyncio share one event loop. The ports are bound before the broker waits for the database lock, so a port
+in use is reported at once.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class RunningBroker(BrokerPort, AdminPort, Protocol):
         """The part of /metrics about connections."""
 
     async def start(self) -> None:
-        """Take the lock and begin to serve."""
+        """Take the database lock and begin to serve."""
 
     async def stop(self) -> None:
-        """Write the receipts, store the cursors, and stop."""
+        """Send the outstanding receipts, store the cursors, and stop."""
 
 
 class CannotStart(Exception):
@@ -169,7 +169,7 @@ async def _listen(
 
 
 async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
-    """Return whether the broker started before the process was asked to stop."""
+    """Start the broker, or return False if the process is asked to stop first."""
     starting = asyncio.ensure_future(broker.start())
     told = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)

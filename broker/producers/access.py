@@ -64,7 +64,7 @@ class ProducerAccess:
         return bool(self._waiting) or self._exclusive is not None
 
     async def admit(self, producer: Producer) -> None:
-        """Attach a producer, or let it wait for exclusive access. A waiting producer is not ready.
+        """Attach a producer, or let it wait for exclusive access. A waiting producer cannot send yet.
 
         Raises ProducerBusy, ProducerFenced, ServiceNotReady, and the errors of `store_epoch`. After an error or a
         cancellation, call `remove`.
@@ -97,7 +97,7 @@ class ProducerAccess:
 
     async def _make_room(self, producer: Producer) -> None:
         while (other := self._in_the_way_of(producer)) is not None:
-            # Another producer may take the name during this wait.
+            # The topic's producers may change during this wait.
             is_alive = not self._comes_back(producer, other) and await other.sink.is_alive()
             if self._in_the_way_of(producer) is not other:
                 continue
@@ -113,20 +113,14 @@ class ProducerAccess:
                 return
 
     def _in_the_way_of(self, producer: Producer) -> Producer | None:
-        """Return the producer with the same name, or else the producer that is about to get exclusive access.
-
-        The latter waits for the database, and its client may be gone meanwhile.
-        """
+        """Return the producer with the same name, or else the producer that is about to get exclusive access."""
         named = self.producers.get(producer.name)
         if named is not None or self._exclusive is None:
             return named
         return None if self._exclusive.is_ready else self._exclusive
 
     def _comes_back(self, producer: Producer, other: Producer) -> bool:
-        """Return whether `producer` is the exclusive producer `other` after a reconnect.
-
-        Only its client knows the topic epoch.
-        """
+        """Return whether the client of the exclusive producer `other` has reconnected as `producer`."""
         known_epoch = producer.request.topic_epoch
         is_owner = other is self._exclusive and other.is_ready and other.name == producer.name
         return is_owner and known_epoch is not None and known_epoch == self.topic_epoch
@@ -150,7 +144,7 @@ class ProducerAccess:
             other.closed_by_broker(ProducerFenced(reason))
 
     async def _take(self, producer: Producer) -> None:
-        """Give exclusive access to `producer`, which must already be `_exclusive`."""
+        """Store the next topic epoch and attach the producer. The caller must set `_exclusive` first."""
         epoch = next_epoch(self.topic_epoch, producer.request.topic_epoch)
         try:
             await self._store_epoch(epoch)
@@ -176,9 +170,9 @@ class ProducerAccess:
         producer.admitted(epoch)
 
     def remove(self, producer: Producer) -> None:
-        """Remove a producer that is gone or gave up waiting. Safe to repeat.
+        """Remove an attached or waiting producer. Safe to repeat.
 
-        If no producer is left, the first waiting producer gets exclusive access.
+        If no attached producer is left, the first waiting producer gets exclusive access.
         """
         if producer in self._waiting:
             self._waiting.remove(producer)

@@ -12,13 +12,13 @@ __all__ = ["AwaitedSends"]
 
 
 class AwaitedSends:
-    """The methods of a `ProducerSink` that receive the answers to sends."""
+    """The part of a `ProducerSink` that receives the answers to sends."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
 
     def expect(self, sequence_id: int) -> asyncio.Future[Receipt]:
-        """Return a future for the receipt or a BrokerError."""
+        """Return a future that gets the receipt of a send, or a BrokerError."""
         answer = self._waiting[sequence_id] = asyncio.get_running_loop().create_future()
         return answer
 
@@ -30,14 +30,14 @@ class AwaitedSends:
                 answer.set_exception(SendOutcomeUnknown(why))
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Answer durable sends."""
+        """Give each waiting sender its receipt."""
         for receipt in receipts:
             answer = self._waiting.pop(receipt.sequence_id, None)
             if answer is not None and not answer.done():
                 answer.set_result(receipt)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Fail a send that is not stored."""
+        """Fail one send with `error`."""
         answer = self._waiting.pop(request.sequence_id, None)
         if answer is not None and not answer.done():
             answer.set_exception(error)

@@ -1,6 +1,6 @@
 """Recognize repeated sends to one topic.
 
-The stored state lags behind the sends. A new owner of the topic reads the newer entries from the log.
+The state in the database lags behind the log. A new owner of the topic reads the rest from the log.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ class DeduplicationFlush:
 
 
 class TopicDeduplication:
-    """The sends of one topic, by producer. Use it only from the event loop.
+    """The deduplication state of one topic. Call the methods only from the event loop.
 
-    A repeat of a send in flight waits until the earlier send is stored. After deduplication is switched off, this
-    object remains until no repeat waits.
+    If a send in flight is repeated, the repeat waits until the first send is stored. After deduplication is switched
+    off, the topic keeps this object until no repeat waits.
     """
 
     def __init__(self, through: Position) -> None:
         self.is_enabled = True
-        self.through = through  # The last entry that this state covers
-        self.stored_through = through  # The last entry that the stored state covers
+        self.through = through  # The last entry that the state in memory covers
+        self.stored_through = through  # The last entry that the state in the database covers
         self.duplicates = 0
         self._filter = DuplicateFilter()
         self._seen_ms: dict[str, int] = {}
         self._changed: set[str] = set()
         self._gone: set[str] = set()
-        self._is_dirty = True  # `through` must be stored even if no producer ever connects
+        self._is_dirty = True  # Store `through` even if no producer ever connects
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
-        # Parsed marks by the id() of the request. A mark is the range of sequence ids in one entry.
+        # Parsed marks by the id() of the request. A mark holds the sequence ids of one entry.
         self._marks: dict[int, tuple[SendRequest, Mark]] = {}
         self._settled = asyncio.Event()
         self._is_closed = False
 
     def admit(self, producer: Producer, request: SendRequest) -> bool:
-        """Return whether to store a send. If not, the producer answers the send as a repeat."""
+        """Return True if a send must be stored. If the send is a repeat, tell its producer and return False."""
         if not self.is_enabled or not producer.is_deduplicated:
             return True
         mark = self._mark(producer, request)
@@ -78,19 +78,19 @@ class TopicDeduplication:
         return False
 
     def pushed(self, sends: Iterable[tuple[Producer, SendRequest]]) -> None:
-        """Take over sends that were in flight when deduplication was switched on."""
+        """Record the sends that were in flight when deduplication was switched on."""
         for producer, request in sends:
             if producer.is_deduplicated:
                 self._filter.admit(producer.name, self._mark(producer, request))
 
     def take_waiting(self, earlier: TopicDeduplication) -> None:
-        """Take over the repeats that `earlier` has not answered."""
+        """Move the waiting repeats of `earlier` to this object."""
         self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
-        """Record that these sends are durable. Return the producers that may have repeats to answer.
+        """Record that a batch is durable. Return the producers whose repeats may now get receipts.
 
-        The caller must send the receipts of the batch before it answers the repeats.
+        The caller must send the receipts of the batch before the receipts of the repeats.
         """
         for producer, request in batch.sends:
             if producer.is_deduplicated:
@@ -111,7 +111,7 @@ class TopicDeduplication:
         return list(answered)
 
     def give_up(self) -> list[tuple[Producer, SendRequest]]:
-        """Forget refused sends, and return the repeats that waited for them."""
+        """Forget the sends in flight, and return the repeats that waited for them."""
         waiting, self._waiting = self._waiting, deque()
         self._marks.clear()
         self._filter.forget_pushed()
@@ -119,15 +119,12 @@ class TopicDeduplication:
         return [(producer, repeat.request) for producer, repeat, _ in waiting]
 
     def switch_off(self) -> None:
-        """Let every send be stored from now on.
-
-        Waiting calls of `last_sequence_id` return, because this object may no longer learn which sends are stored.
-        """
+        """Let every send be stored from now on. Waiting calls of `last_sequence_id` return."""
         self.is_enabled = False
         self._settled.set()
 
     def close(self) -> None:
-        """Make the waiting calls of `last_sequence_id` return."""
+        """Let the waiting calls of `last_sequence_id` return."""
         self._is_closed = True
         self._settled.set()
 
@@ -137,9 +134,9 @@ class TopicDeduplication:
         return bool(self._waiting)
 
     async def last_sequence_id(self, name: str) -> int:
-        """Return the last sequence id stored under a name, or -1.
+        """Return the last stored sequence id of a producer name, or -1.
 
-        Waits while a send under this name is in flight, unless deduplication is switched off or closed.
+        While deduplication is on, waits until no send under this name is in flight.
         """
         while self.is_enabled and not self._filter.is_settled(name) and not self._is_closed:
             self._settled.clear()
@@ -155,7 +152,7 @@ class TopicDeduplication:
             self._seen_ms[row.producer_name] = row.seen_ms
 
     def replay(self, entries: Sequence[StoredEntry]) -> None:
-        """Learn from entries newer than the stored state, oldest first."""
+        """Add log entries that the restored state lacks. The entries must be in log order."""
         for entry in entries:
             found = mark_of_entry(entry.data, entry.flags)
             if found is not None:
@@ -177,13 +174,13 @@ class TopicDeduplication:
         )
 
     def put_back(self, flush: DeduplicationFlush) -> None:
-        """Take back changes that were not stored."""
+        """Include unstored changes in the next flush."""
         self._is_dirty = True
         self._changed |= {row.producer_name for row in flush.rows}
         self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}
 
     def expire(self, connected: Iterable[str], *, now_ms: int, expiry_ms: int) -> None:
-        """Forget producers that were not connected and stored no message for `expiry_ms`."""
+        """Forget producers that were last seen more than `expiry_ms` ago. Connected producers count as seen now."""
         for name in connected:
             self._seen_ms[name] = now_ms
         for name in [name for name, seen_ms in self._seen_ms.items() if seen_ms + expiry_ms < now_ms]:
@@ -202,7 +199,7 @@ class TopicDeduplication:
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
         """Return the mark of a send.
 
-        The client's command SEND may lack the last sequence id of a batch or the id of a chunk, so the entry is parsed.
+        The SEND command may lack a batch's last sequence id or a chunk's id, so the entry is parsed.
         """
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):
@@ -212,7 +209,7 @@ class TopicDeduplication:
             return known[1]
         mark = Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))
         found = mark_of_entry(request.data, flags)
-        # A copied entry keeps the name and sequence ids of its first producer.
+        # A copied entry still has the name and sequence ids of its original producer.
         if found is not None and found[0] == producer.name:
             mark = found[1]
         self._marks[id(request)] = (request, mark)
@@ -243,7 +240,7 @@ def _mark_of_header(header: EntryHeader, data: bytes, flags: int) -> Mark:
     if header.highest_sequence_id is not None:
         return Mark(sequence_id, max(sequence_id, header.highest_sequence_id))
     if header.is_batch and not header.encrypted:
-        # In batches of the C++, Python and Go clients, only the last message has the last sequence id.
+        # The C++, Python and Go clients write the last sequence id into the last message, not into the header.
         try:
             last = last_sequence_id(data, max_message_bytes=_MOST_BYTES)
         except EntryCorrupt:

@@ -34,9 +34,9 @@ UNKNOWN_TAIL_ENTRIES = 10_000  # Number of entries to read if no state is stored
 
 
 class DeduplicatedTopic(Protocol):
-    """The part of a topic that its deduplication needs."""
+    """The part of a topic that deduplication needs."""
 
-    deduplication: TopicDeduplication | None  # None = off, and no repeated send waits
+    deduplication: TopicDeduplication | None  # None if deduplication is off and no repeat waits
 
     @property
     def name(self) -> TopicName: ...
@@ -67,7 +67,7 @@ class DeduplicationKeeper:
         self._tasks = tasks
         self._clock = clock
         self._expiry_ms = expiry_ms
-        # A flush skips topics whose stored state is being deleted.
+        # Ids of topics whose stored state is being deleted. A flush skips these topics.
         self._forgetting: set[int] = set()
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
@@ -77,7 +77,7 @@ class DeduplicationKeeper:
         )
         ledgers = topic.log.ledgers
         if through is None:
-            # The last owner may have died before its first flush.
+            # The topic's last owner may have crashed before its first flush.
             last = ledgers.last_position()
             through = Position(last.ledger_id, max(-1, last.entry_id - UNKNOWN_TAIL_ENTRIES))
         deduplication = TopicDeduplication(through)
@@ -90,9 +90,10 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store the changes of these topics. If the database refuses one topic, the others are still stored.
+        """Store the changes of these topics. Raises psycopg.Error while the database is unavailable.
 
-        Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is unavailable.
+        If the database refuses one topic's changes, the other changes are still stored. The next flush includes
+        unstored changes.
         """
         try:
             await self._flush(topics)
@@ -134,7 +135,7 @@ class DeduplicationKeeper:
                     ],
                 )
         finally:
-            # If a topic's owner epoch has changed, its changes are not stored. The next flush uses the new epoch.
+            # The database stores nothing for a topic whose owner epoch has changed. The next flush uses the new epoch.
             for topic_id, (_, deduplication, changed) in taken.items():
                 if topic_id in stored:
                     deduplication.stored_through = changed.through
@@ -144,7 +145,7 @@ class DeduplicationKeeper:
     def apply_policy(self, topic: DeduplicatedTopic) -> None:
         """Switch deduplication on or off as the topic's policy says.
 
-        As in Pulsar, repeats of messages that were stored while deduplication was off are not recognized.
+        As in Pulsar, deduplication knows only the messages that are stored after it is switched on.
         """
         wanted, current = topic.policies.deduplication, topic.deduplication
         if current is not None and current.is_enabled and not wanted:

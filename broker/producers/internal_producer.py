@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MAX_PENDING: Final = 500  # Limit of entries without a receipt
+MAX_PENDING: Final = 500  # Limit on entries that wait for a receipt
 REOPEN_S: Final = 30.0  # How long to retry a failed opening
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
@@ -59,7 +59,7 @@ class ProducerOpener(Protocol):
 class InternalProducer:
     """Sends to a topic or its partitions. Call `open` to create a producer.
 
-    The key hash of an entry chooses its partition. Entries without a key hash go to the partitions in turn.
+    An entry's key hash determines the partition. Entries without a key hash go to the partitions in turn.
     """
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
@@ -83,8 +83,8 @@ class InternalProducer:
     ) -> InternalProducer:
         """Open a producer on the topic. Safe to cancel.
 
-        `name` must be unique on the topic. A missing `initial_subscription` is created at the oldest stored message.
-        Retries for up to `reopen_s` seconds after retriable errors. Raises BrokerError.
+        `name` must be unique on the topic. If the subscription `initial_subscription` does not exist, it is created
+        at the oldest stored message. Retries for up to `reopen_s` seconds after retriable errors. Raises BrokerError.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await _repeated(
@@ -119,10 +119,10 @@ class InternalProducer:
         key_hash: int | None = None,
         deliver_at_ms: int = 0,
     ) -> Receipt:
-        """Append one entry and wait until it is durable. `data` must begin with the checksum magic.
+        """Append one entry and wait until it is durable. `data` must begin with the checksum's magic number.
 
         Raises SendOutcomeUnknown if the producer is closed before the topic answers. Any other BrokerError means that
-        the entry is not stored. A cancelled send may be stored.
+        the entry is not stored. A cancelled send may still be stored.
         """
         async with self._room:
             return await self._lane(key_hash).send(
@@ -149,8 +149,8 @@ class InternalProducer:
     ) -> Receipt:
         """Encode one message and append it as one entry. Raises the errors of `send`.
 
-        Compresses a message that is too large for a frame, because it may come from a compressed entry. Raises
-        MessageTooLarge if the compressed message is still too large.
+        Compresses a message that is too large for a frame. Raises MessageTooLarge if the compressed message is still
+        too large.
         """
 
         def encoded(sequence_id: int, compression: Compression = Compression.NONE) -> bytes:

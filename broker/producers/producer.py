@@ -75,12 +75,12 @@ class Producer:
     ) -> None:
         self.key = key
         self.name = name
-        # The schema may take a megabyte and is no longer needed.
+        # Drop the schema, which may take a megabyte.
         self.request = replace(request, schema=None)
         self.identity = identity
         self.sink = sink
         self.connected_ms = now_ms
-        self.last_sequence_id = -1  # Last id stored before the producer opened
+        self.last_sequence_id = -1  # Last sequence id stored before the producer opened
         self.schema_version = b""
         self.topic_epoch: int | None = None  # None = not exclusive
         self.messages_in = 0
@@ -114,15 +114,12 @@ class Producer:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every send has its answer, or the topic is closed.
-
-        When a closed topic is loaded again, its sends in flight are fenced.
-        """
+        """Whether every send is answered, or the topic is closed."""
         return self._pending <= 0 or not self._topic.is_open
 
     @property
     def is_deduplicated(self) -> bool:
-        """Whether equal sequence ids mean equal sends, which is false for the broker's own producers."""
+        """Whether a repeated sequence id means a repeated send. False for the broker's own producers."""
         return self.identity.face != "internal"
 
     def send(self, request: SendRequest) -> None:
@@ -142,9 +139,9 @@ class Producer:
         self._topic.append(self, request)
 
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
-        """Record that the send just accepted repeats an earlier send.
+        """Record that the latest send repeats an earlier send.
 
-        The repeat gets its receipt in turn, after the earlier send is stored.
+        The repeat gets its receipt in the order of the sends, once the earlier send is stored.
         """
         repeat = Repeat(self._settled + self._pending - 1, request, is_stored=is_stored)
         self._repeats.append(repeat)
@@ -192,7 +189,7 @@ class Producer:
         if self.is_open:
             try:
                 self.sink.on_receipts(receipts)
-            except Exception:  # Other producers of the same commit must get their receipts
+            except Exception:  # Other producers must still get their receipts
                 logger.exception(
                     "producer %s is closed: writing receipts failed", self.name, extra=self._log_fields()
                 )
@@ -202,9 +199,9 @@ class Producer:
                 self._topic.remove_producer(self)
 
     def failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Tell the client that a send is refused, without waiting for earlier receipts.
+        """Tell the client at once that a send is refused.
 
-        Call it only for the latest send, or for any send of a producer that is about to be closed.
+        The send must be the producer's latest, unless the broker is about to close the producer.
         """
         self.refused(error)
         self._forget(1)
@@ -226,7 +223,7 @@ class Producer:
         self.is_ready = self.is_open
 
     def throttle(self, limit: object, *, throttled: bool) -> None:
-        """Stop or resume reading because of `limit`. Other limits may still stop the reading."""
+        """Stop or resume reading from the client. Reading resumes only after every limit allows it."""
         was_throttled = bool(self._throttles)
         if throttled:
             self._throttles.add(limit)
@@ -256,13 +253,13 @@ class Producer:
         self.detach()
 
     def detach(self) -> None:
-        """Leave the topic. Queued sends are still stored. Safe to repeat."""
+        """Detach from the topic. Queued sends will still be stored. Safe to repeat."""
         if self.is_open:
             self._end()
             self._topic.remove_producer(self)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """End the producer and tell its client. Safe to repeat."""
+        """Close the producer and tell its client. Safe to repeat."""
         if self.is_open:
             self._end()
             if self._idle is not None:

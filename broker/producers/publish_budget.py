@@ -1,7 +1,8 @@
-"""Limit the bytes of unanswered publishes over all connections of the process.
+"""Limit the total bytes of unanswered publishes in the process.
 
-Above the limit, the broker stops reading from connections that publish. At half of the limit, reading resumes. The
-broker always gets there, because it can answer the counted publishes without reading another frame.
+Above the limit, the broker stops reading from connections that publish. When the total falls to half of the limit,
+reading resumes. The total always falls, because the broker can answer the counted publishes without reading another
+frame.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ class Throttled(Protocol):
     """The part of a producer that the budget needs."""
 
     def throttle(self, limit: object, *, throttled: bool) -> None:
-        """Stop or resume reading because of `limit`."""
+        """Stop or resume reading from the client because of `limit`."""
 
 
 class PublishBudget:
-    """The bytes of unanswered publishes. Use it only from the event loop."""
+    """The bytes of all unanswered publishes. Call the methods only from the event loop."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.size_bytes = 0
@@ -28,11 +29,11 @@ class PublishBudget:
         self._paused: dict[Throttled, None] = {}
 
     def account(self) -> PublishAccount:
-        """Open the account of one topic."""
+        """Return a new account for one topic."""
         return PublishAccount(self)
 
     def add(self, producer: Throttled, size_bytes: int) -> None:
-        """Count a publish. Above the limit, stop reading from its producer."""
+        """Count a publish. Above the limit, stop reading from the producer."""
         self.size_bytes += size_bytes
         if self.size_bytes > self._limit_bytes and producer not in self._paused:
             self.pauses += 1
@@ -49,7 +50,7 @@ class PublishBudget:
 
 
 class PublishAccount:
-    """One topic's share of the budget."""
+    """The bytes of one topic's unanswered publishes."""
 
     __slots__ = ("_budget", "_size_bytes")
 
@@ -64,10 +65,10 @@ class PublishAccount:
 
     def subtract(self, size_bytes: int) -> None:
         """Subtract answered publishes."""
-        size_bytes = min(size_bytes, self._size_bytes)  # The account may already be closed
+        size_bytes = min(size_bytes, self._size_bytes)  # A closed account has 0 bytes
         self._size_bytes -= size_bytes
         self._budget.subtract(size_bytes)
 
     def close(self) -> None:
-        """Subtract the topic's whole share."""
+        """Subtract all bytes of the topic."""
         self.subtract(self._size_bytes)

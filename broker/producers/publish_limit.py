@@ -1,6 +1,7 @@
 """Limit the publish rate of a topic.
 
-As in Pulsar, the broker stops reading from a producer's whole connection. Other producers on the connection stop too.
+Above the limit, the broker stops reading from the producer's connection, as in Pulsar. Other producers on the
+connection stop too.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
 
 class PublishLimit:
-    """Token buckets for messages and bytes, and the producers that wait."""
+    """The token buckets of one topic, and the producers that wait for tokens."""
 
     def __init__(self, clock: Clock, *, messages: int, size_bytes: int, call_later: CallLater) -> None:
-        """Set the limits per second. 0 = no limit, but at least one limit must be set."""
+        """Set the limits per second. 0 means no limit. At least one limit must be above 0."""
         now_ms = clock.now_ms()
         self._clock = clock
         self._call_later = call_later
@@ -40,7 +41,7 @@ class PublishLimit:
     def of(
         cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
     ) -> PublishLimit | None:
-        """Return the limit that the policies set, or None. Resume the producers of `replaces`."""
+        """Return the limit that the policies set, or None. Resume the producers that the old limit stopped."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
         if replaces is not None:
             replaces.release()
@@ -64,7 +65,7 @@ class PublishLimit:
             self._wait(now_ms)
 
     def release(self) -> None:
-        """Resume every producer."""
+        """Resume every stopped producer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -80,7 +81,7 @@ class PublishLimit:
             self._timer = self._call_later(self._wait_ms(now_ms) / 1000, self.refilled)
 
     def refilled(self) -> None:
-        """Resume every producer if the buckets have refilled."""
+        """Resume every stopped producer if the buckets have refilled."""
         self._timer = None
         now_ms = self._clock.now_ms()
         if self._wait_ms(now_ms):

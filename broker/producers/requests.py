@@ -1,4 +1,4 @@
-"""The interface between a producer and its door, which speaks the client's protocol."""
+"""The interface between producers and doors. A door speaks a protocol with clients."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ProducerRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     initial_subscription: str | None = None
     access_mode: AccessMode = AccessMode.SHARED
-    topic_epoch: int | None = None  # Topic epoch before the producer connected again
+    topic_epoch: int | None = None  # Topic epoch from the client's earlier connection
     schema: SchemaDefinition | None = None
-    on_ready: Callable[[], None] | None = None  # Called after a wait for exclusive access
-    on_throttled: Callable[[bool], None] | None = None  # True = stop reading
+    on_ready: Callable[[], None] | None = None  # Called when a waiting producer gets exclusive access
+    on_throttled: Callable[[bool], None] | None = None  # True means stop reading, False means resume
 
     def require_deduplication(self, *, is_on: bool) -> None:
-        """Raise NotAllowed if the property `vela.requires` asks for deduplication and the topic has it off."""
+        """Raise NotAllowed if the property `vela.requires` asks for deduplication and deduplication is off."""
         if not is_on and self.properties.get("vela.requires") == "deduplication":
             raise NotAllowed(
                 f"{self.topic} does not deduplicate, and the producer requires it: set the topic's policy deduplication"
@@ -53,7 +53,7 @@ class ProducerSink(Protocol):
         """Tell the client that this send is not stored."""
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Tell the client that the broker closed the producer. No answer to an earlier send follows."""
+        """Tell the client that the broker closed the producer. No more answers follow."""
 
     async def is_alive(self) -> bool:
         """Return whether the client still uses this producer."""

@@ -38,7 +38,7 @@ MAX_TOPIC_BYTES = 64 * 1024 * 1024  # Limit for all versions of a topic's schema
 
 
 def check_schema(schema: SchemaDefinition) -> None:
-    """Check that a schema could be stored. Raises IncompatibleSchema."""
+    """Check a schema's size and definition. Raises IncompatibleSchema."""
     if len(schema.data) > MAX_SCHEMA_BYTES:
         raise IncompatibleSchema(f"a schema of {len(schema.data)} bytes, the limit is {MAX_SCHEMA_BYTES}")
     if (names_bytes := _names_bytes(schema)) > MAX_NAMES_BYTES:
@@ -66,7 +66,7 @@ async def _compare(
     schema: SchemaDefinition,
     strategy: SchemaCompatibility,
 ) -> None:
-    """Check one version at a time to let other connections run in between."""
+    """Compare one version at a time. Between two versions, the broker serves other connections."""
     for number, each in enumerate([[version] for version in compared_versions(versions, strategy)] or [[]]):
         if number:
             await asyncio.sleep(0)
@@ -76,8 +76,8 @@ async def _compare(
 class Schemas:
     """The schemas of all topics.
 
-    Every method takes the full name of the base topic, because partitions share their parent's schemas. Call
-    `check_schema` on a client's schema first.
+    Every method takes the full name of the base topic, because all partitions share its schemas. Callers must pass a
+    client's schema to `check_schema` first.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
@@ -101,9 +101,9 @@ class Schemas:
     async def of_consumer(
         self, topic: str, schema: SchemaDefinition | None, policies: Policies, *, is_idle: bool
     ) -> None:
-        """Check a consumer's schema, or store it on an idle topic that has no schema.
+        """Check a consumer's schema. If the topic is idle and has no schema, store the consumer's schema.
 
-        An idle topic has neither messages nor clients. Raises IncompatibleSchema.
+        An idle topic has no messages and no clients. Raises IncompatibleSchema.
         """
         if schema is None or schema.type in (SchemaType.NONE, SchemaType.AUTO_CONSUME):
             return
@@ -130,9 +130,10 @@ class Schemas:
         await _compare(check_successor, await self.versions(topic), schema, strategy)
 
     async def delete(self, topic: str) -> int:
-        """Mark the topic's schema as deleted by adding a version, and return that version.
+        """Add a version that marks the topic's schema as deleted, and return the version number.
 
-        Old versions remain readable, because stored messages name them. Raises SchemaNotFound and IncompatibleSchema.
+        Old versions remain readable, because stored messages refer to them. Raises SchemaNotFound and
+        IncompatibleSchema.
         """
         async with self._adding[topic]:
             while True:
@@ -142,7 +143,7 @@ class Schemas:
                     return version
 
     async def _append(self, topic: str, schema: SchemaDefinition) -> int | None:
-        """Store the next version, or return None if its number is taken."""
+        """Store the next version and return its number. Return None if the number is already in use."""
         versions = await self._versions(topic)
         if len(versions) >= MAX_VERSIONS:
             raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
@@ -157,15 +158,15 @@ class Schemas:
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
         ):
-            # This extends the cached list. An empty list is not cached, so a first version is read later.
+            # `versions` is the cached list, unless the list was empty.
             versions.append(StoredSchema(version=version, schema=schema))
             return version
-        # Another process stored this version, or the database's answer to this process was lost.
+        # Another process stored this version, or an earlier attempt succeeded unnoticed.
         self._known.pop(topic, None)
         return None
 
     async def versions(self, topic: str) -> list[StoredSchema]:
-        """Return the versions since the schema was last deleted, oldest first."""
+        """Return the versions after the last deletion, oldest first."""
         return since_deletion(await self._versions(topic))
 
     async def get(self, topic: str, version: bytes | None) -> tuple[SchemaDefinition, bytes]:

@@ -1,6 +1,6 @@
 """Read and commit the offsets of consumer groups that pull.
 
-A group is a durable subscription, and its offset follows from the cursor. A commit is a cumulative ack.
+A group is a durable subscription. The cursor determines the group's offset. A commit is a cumulative ack.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class GroupOffsets:
     async def commit(self, topic: Topic, name: str, offset: int, peer: str) -> int:
         """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
-        Creates a missing group. Never moves the offset back. Safe to repeat. `peer` is the client's address without
-        port.
+        Creates the group if it does not exist. Never moves the offset back. Safe to repeat. `peer` is the client's
+        address without the port.
 
         Raises SubscriptionBusy while consumers are attached to the subscription. Raises NotAllowed for an invalid name
         or an offset beyond the end of the topic. Raises ServiceNotReady if the topic changes meanwhile. Raises

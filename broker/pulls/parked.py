@@ -81,7 +81,7 @@ class ParkedPulls:
         return self._counted(await self._reader.read(topic, ask)) if found is None else found
 
     def pull_now(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do what `pull` does, but without a query. Return None if a query is needed."""
+        """Answer or park a pull without a database query. Return None if a query is needed."""
         low, end = bounds(topic)
         if not low <= ask.offset <= end:
             moved_to = low if ask.offset < low else end
@@ -110,7 +110,7 @@ class ParkedPulls:
         return parked
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
-        """Answer parked pulls that want a message of these stored entries, or that timed out."""
+        """Answer the topic's parked pulls that match a message in `entries` or have timed out."""
         end = topic.log.ledgers.total_messages
         undecoded = self._properties_of(entries)
         decoded: list[tuple[int, Mapping[str, str]]] = []
@@ -137,7 +137,7 @@ class ParkedPulls:
             self._execute(topic, parked, entries, shared)
 
     def run_due(self, now_ms: int) -> int:
-        """Answer pulls that timed out or whose queue has newer messages. Return the number of answers."""
+        """Answer pulls that have timed out or whose queue has new messages. Return the number of answered pulls."""
         ready = self._table.check(now_ms, self._end_of, _log_error)
         self._changed.update(parked.key for parked in ready)
         for parked in ready:
@@ -149,7 +149,7 @@ class ParkedPulls:
         return len(ready)
 
     def next_due_ms(self) -> int | None:
-        """Return when to call `run_due` in Unix milliseconds, or None if no pull is parked."""
+        """Return the Unix time in milliseconds at which to call `run_due`, or None if no pull is parked."""
         return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
@@ -160,12 +160,12 @@ class ParkedPulls:
         return await self._reader.place(topic, offset)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Drop a parked pull whose client is gone. Safe to repeat."""
+        """Drop a parked pull without an answer. Safe to repeat."""
         self._table.discard(parked)
         self._changed.add(parked.key)
 
     def topic_gone(self, topic: Topic) -> None:
-        """Answer the parked pulls of a topic that has been closed."""
+        """Answer the parked pulls of a closed topic."""
         self._changed.add(_key(topic.name))
         for parked in self._table.take(_key(topic.name)):
             self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
@@ -183,7 +183,7 @@ class ParkedPulls:
         entries: Sequence[StoredEntry],
         shared: dict[_Question, PullAnswer],
     ) -> None:
-        """Answer a parked pull, even after an error. Pulls with equal questions share an answer in `shared`."""
+        """Answer a parked pull, even if an error occurs. `shared` keeps answers for pulls with the same question."""
         try:
             low, end = bounds(topic)
             if not low <= parked.offset <= end:

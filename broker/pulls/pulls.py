@@ -21,7 +21,7 @@ __all__ = ["Pulls"]
 
 
 class Pulls:
-    """Passes requests to their queues while `is_ready` returns True."""
+    """Passes each request to its queue."""
 
     def __init__(
         self, topics: Topics, parked: ParkedPulls, offsets: GroupOffsets, *, is_ready: Callable[[], bool]
@@ -36,12 +36,12 @@ class Pulls:
         return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do what `pull` does, but without a query. Return None if a query is needed."""
+        """Answer or park a pull without a database query. Return None if a query is needed."""
         topic = self._queue_in_memory(ask.topic, ask.queue)
         return None if topic is None else self._parked.pull_now(topic, ask)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Drop a parked pull whose client is gone. Safe to repeat."""
+        """Drop a parked pull without an answer. Safe to repeat."""
         self._parked.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
@@ -56,7 +56,7 @@ class Pulls:
     ) -> int:
         """Store that the group has consumed everything before `offset`, and return the group's offset. Safe to repeat.
 
-        `peer` is the client's address without port. Raises TopicNotFound and the errors of `GroupOffsets.commit`.
+        `peer` is the client's address without the port. Raises TopicNotFound and the errors of `GroupOffsets.commit`.
         """
         return await self._offsets.commit(await self._queue(topic, queue), subscription, offset, peer)
 

@@ -1,4 +1,4 @@
-"""A topic's last reported numbers, for each partition and in total."""
+"""A topic's last reported statistics, in total and for each partition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStatistics:
-    """A subscription's numbers on one partition, or on all partitions."""
+    """A subscription's statistics on one partition, or summed over all partitions."""
 
     name: str
     type: str
@@ -40,7 +40,7 @@ class SubscriptionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatistics:
-    """The numbers of one topic or partition, or of all partitions."""
+    """The statistics of one partition, or of a whole topic."""
 
     name: str
     messages_in: int
@@ -49,8 +49,8 @@ class TopicStatistics:
     producers: int
     message_rate_in: float  # Messages per second
     byte_rate_in: float
-    last_append_ms: int  # 0 means never
-    updated_ms: int  # Time of the oldest report, or 0 before the first report
+    last_append_ms: int  # 0 = never
+    updated_ms: int  # 0 = never
     subscriptions: tuple[SubscriptionStatistics, ...]
 
     @property
@@ -61,7 +61,7 @@ class TopicStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedStatistics:
-    """A topic's totals and the numbers of its partitions."""
+    """A topic's statistics, in total and for each partition."""
 
     total: TopicStatistics
     parts: tuple[TopicStatistics, ...]
@@ -103,7 +103,7 @@ def _subscription(values: Sequence[Any]) -> SubscriptionStatistics:
 
 
 def summed(name: str, parts: Sequence[TopicStatistics]) -> TopicStatistics:
-    """Sum all partitions as one topic, and merge subscriptions of the same name. `parts` must not be empty."""
+    """Add up the statistics of all partitions, and merge subscriptions of the same name. `parts` must not be empty."""
     by_name: dict[str, list[SubscriptionStatistics]] = {}
     for part in parts:
         for each in part.subscriptions:
