@@ -1,4 +1,4 @@
-"""Tell the service manager, such as systemd, when a process is ready and when it stops."""
+"""Tell the service manager, such as systemd, that a process is ready or stopping."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ STOPPING: Final = "STOPPING=1"
 
 
 def tell(state: str) -> None:
-    """Send the state to the service manager's socket, if there is one.
+    """Send the state to the service manager's socket, if NOTIFY_SOCKET is set.
 
-    Ignores a failure to send, because the service manager has its own timeout.
+    Ignores errors, because the service manager has its own timeout.
     """
     address = os.environ.get(SOCKET_VARIABLE, "")
     if not address:

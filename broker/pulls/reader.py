@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PullReader", "bounds", "empty_answer"]
 
-# RocketMQ has the same default for pullBatchSizeInBytes.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 _KNOWN_PLACES: Final = 4096
 _DECODED_ENTRIES: Final = 16
 
 
 def bounds(topic: Topic) -> tuple[int, int]:
-    """Return the offset of the oldest message kept, and the offset of the next message."""
+    """Return the offset of the oldest kept message, and the offset of the next message to be stored."""
     ledgers = topic.log.ledgers
     end = ledgers.total_messages
     return next((ledger.messages_before for ledger in ledgers), end), end
@@ -59,7 +58,7 @@ def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
 
 
 class PullReader:
-    """Reads messages for all pulls. It remembers where answers ended, because clients continue there."""
+    """Reads messages for pulls. Remembers where each answer ended, because the client's next pull begins there."""
 
     def __init__(self, *, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
@@ -70,7 +69,7 @@ class PullReader:
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
         """Answer a pull.
 
-        `ask.offset` must be in `range(*bounds(topic))`. Raises BrokerError and psycopg.Error.
+        The caller must check `ask.offset` against `bounds` first. Raises BrokerError and psycopg.Error.
         """
         position = await self._place(topic, ask.offset)
         entries = _cached(topic, position, ask.max_messages) or await topic.reader.read_ahead(position)
@@ -179,9 +178,9 @@ class PullReader:
         return Position(ledger.ledger_id, await self._search(topic, ledger, offset))
 
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
-        """Find the entry with the message at `offset` by interpolation and bisection in turn.
+        """Find the entry with the message at `offset` by alternating interpolation and bisection.
 
-        Interpolation is fast if entries have one message each. Bisection limits the probes for batches of mixed sizes.
+        Interpolation is fast if every entry has one message. Bisection limits the number of probes if batch sizes vary.
         """
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages
@@ -205,7 +204,7 @@ class PullReader:
             return known
         count = await topic.reader.messages_through(Position(ledger.ledger_id, entry_id))
         if count is None:
-            # If the entry's row is missing, this read raises the right error.
+            # If the entry's row is missing, this read raises GapInLog.
             await topic.reader.read_ahead(Position(ledger.ledger_id, entry_id))
             raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
         return count

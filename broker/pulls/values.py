@@ -29,13 +29,13 @@ class PullStatus(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAsk:
-    """A request for messages of one queue from an offset."""
+    """A request for one queue's messages from an offset on."""
 
     topic: TopicName
     queue: int  # The partition, or 0 if the topic has no partitions
     offset: int  # Counted in messages since the topic began
     max_messages: int
-    matches: Callable[[Mapping[str, str]], bool] | None  # None = all messages match
+    matches: Callable[[Mapping[str, str]], bool] | None  # If None, all messages match
     may_suspend: bool
     suspend_timeout_ms: int
 
@@ -54,7 +54,7 @@ class PullAnswer:
 
     status: PullStatus
     next_begin_offset: int
-    min_offset: int  # Also 0 if the queue could not be read or the broker is stopping
+    min_offset: int  # 0 if the queue could not be read or the broker is stopping
     max_offset: int  # Offset of the next message to be stored
     partition: int  # -1 if the topic has no partitions
     messages: Sequence[PulledMessage] = ()
@@ -63,7 +63,7 @@ class PullAnswer:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ParkedPull(ParkedRequest):
-    """A pull that waits for its answer. `answer` stays unset if the client leaves first."""
+    """A pull that waits for its answer."""
 
     ask: PullAsk
     answer: asyncio.Future[PullAnswer]

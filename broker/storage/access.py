@@ -1,4 +1,4 @@
-"""Permissions and revoked tokens in PostgreSQL."""
+"""Permissions and revoked tokens in PostgreSQL. A subject is what a permission applies to, such as a topic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADMIN: Final = "admin"
 class StoredAccess:
     """The stored permissions and revoked tokens."""
 
-    grants: Grants  # Superusers and metrics roles are in the settings instead
+    grants: Grants  # Without superusers and metrics roles, which are in the settings
     revoked_tokens: frozenset[str]  # Token ids
 
 
@@ -41,7 +41,7 @@ async def load(connection: Connection) -> StoredAccess:
 
 
 async def of_namespace(connection: Connection, namespace: str) -> Grants:
-    """Read the permissions of a `tenant/namespace`, its topics and its subscriptions."""
+    """Read the permissions on a namespace and on its topics and subscriptions."""
     columns = subject_columns(Subject.of_namespace(*namespace.split("/")))
     rows = await (await connection.execute(query("access", "permissions_of_namespace"), columns)).fetchall()
     return _grants(rows)
@@ -50,7 +50,7 @@ async def of_namespace(connection: Connection, namespace: str) -> Grants:
 async def set_permissions(
     connection: Connection, subject: Subject, roles: Collection[str], permissions: Collection[Permission]
 ) -> None:
-    """Replace the permissions of these roles on a subject. Safe to repeat."""
+    """Replace the permissions that these roles have on a subject. Safe to repeat."""
     await connection.execute(
         query("access", "set_permissions"),
         {

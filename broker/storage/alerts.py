@@ -57,7 +57,7 @@ class StoredRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A subscription, a topic or the broker that matches a rule."""
+    """A match of a rule: a subscription, a topic or the broker."""
 
     rule_id: int
     topic_id: int
@@ -78,7 +78,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """An alert that waits to fire, fires, or has cleared without a notification yet."""
+    """An alert that is waiting to fire, is firing, or has cleared without a notification."""
 
     rule_id: int
     topic_name: str
@@ -99,7 +99,7 @@ class Notification:
 
 
 def match_parameters(rules: Iterable[Mapping[str, object]], now_ms: int) -> dict[str, Any]:
-    """Return the parameters of the query `matches`. The query lists the keys of a rule."""
+    """Return the parameters of the query `matches`."""
     return {
         "rules": json.dumps([dict(rule) for rule in rules]),
         "now_ms": now_ms,
@@ -122,12 +122,12 @@ class AlertRound:
             return cursor.execute(query("alerts", "rules")).fetchall()
 
     def found(self, rules: Iterable[Mapping[str, object]], now_ms: int) -> list[Found]:
-        """Return at most SUBJECTS_MOST matching subjects for each rule."""
+        """Return at most SUBJECTS_MOST matches for each rule."""
         with self._connection.cursor(row_factory=class_row(Found)) as cursor:
             return cursor.execute(query("alerts", "matches"), match_parameters(rules, now_ms)).fetchall()
 
     def open(self, now_ms: int) -> list[OpenAlert]:
-        """Return all open alerts. A cleared alert is open for at most a day."""
+        """Return all open alerts. A cleared alert stays open for at most a day."""
         rows = self._connection.execute(query("alerts", "open"), {"now_ms": now_ms}).fetchall()
         return [
             OpenAlert(
@@ -174,7 +174,7 @@ class AlertRound:
         self._connection.execute(query("alerts", "delete"), {"ids": ids})
 
     def notify(self, rows: list[dict[str, object]]) -> None:
-        """Store notifications for `claim`."""
+        """Store notifications to send."""
         self._connection.execute(query("alerts", "notify"), {"rows": json.dumps(rows)})
 
     def evaluated(self, ids: list[int], *, notified: list[int], now_ms: int) -> None:
@@ -197,9 +197,9 @@ def alert_round() -> Iterator[AlertRound | None]:
 
 
 def claim(*, lease_s: int) -> Notification | None:
-    """Return a due notification, or None.
+    """Claim a notification to send, or return None.
 
-    The notification is due again after `lease_s`, unless `sent` or `failed` is called.
+    After `lease_s`, the notification can be claimed again unless `sent` or `failed` was called.
     """
     with (
         _connect() as connection,

@@ -1,4 +1,4 @@
-"""Distinguish an unavailable database from a refused statement.
+"""Distinguish temporary database errors from refused statements.
 
 psycopg raises OperationalError for a lost connection, but also for an index row that is too long.
 """
@@ -24,7 +24,7 @@ _SQLSTATES: Final = (
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether the database is unavailable, so that the same statement may succeed later."""
+    """Return whether the same statement may succeed later."""
     if isinstance(error, psycopg.InterfaceError):
         return True
     if not isinstance(error, psycopg.OperationalError):

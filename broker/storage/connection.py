@@ -18,7 +18,7 @@ T = TypeVar("T")
 # By default, psycopg wakes every 0.1 s to check for Ctrl-C. A longer interval does not delay answers.
 _WAKE_S: Final = 5.0
 
-_KEEPALIVE = {  # The client notices a lost host within 15 s
+_KEEPALIVE = {  # The client notices a lost server within 15 s
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 3,
@@ -34,7 +34,7 @@ _SERVER_KEEPALIVE = (
 
 
 def keep_alive(conninfo: str) -> dict[str, Any]:
-    """Return parameters that make both sides notice a lost host within 15 s."""
+    """Return parameters that let client and server notice a lost connection within 15 s."""
     options = conninfo_to_dict(conninfo).get("options") or ""
     return {**_KEEPALIVE, "options": f"{_SERVER_KEEPALIVE} {options}".strip()}
 
@@ -62,7 +62,7 @@ def is_outcome_unknown(error: psycopg.Error, *, is_closed: bool) -> bool:
     """Return whether a failed statement may have committed.
 
     If the server reports an error and keeps running, the statement has not committed. If psycopg cannot convert the
-    values, it does not send the statement. SQLSTATE class 08 means a lost connection, and 57P a stopping server.
+    values, it does not send the statement. SQLSTATE class 08 means a lost connection, and 57P means a stopping server.
     """
     if is_closed:
         return True

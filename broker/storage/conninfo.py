@@ -14,8 +14,8 @@ __all__ = ["conninfo"]
 def conninfo() -> str:
     """Return the connection string of the default database.
 
-    VELA_DATABASE_NAME replaces the database's name. Options that libpq does not know are left out if their values are
-    not strings, because such options are for Django or psycopg.
+    VELA_DATABASE_NAME overrides the database's name. The connection string includes all options that libpq knows, and
+    all options with string values. Other options are for Django or psycopg.
     """
     database = settings.DATABASES["default"]
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}

@@ -17,10 +17,10 @@ _ATTEMPTS: Final = 5
 async def delete_with_references(
     connection: Connection, statement: bytes, parameters: Mapping[str, object]
 ) -> tuple[Any, ...] | None:
-    """Run a delete and return the first row of its answer.
+    """Run a DELETE statement and return the first row of its result.
 
     The statement must also delete or change the rows that refer to the deleted row. If another session adds a reference
-    meanwhile, this function repeats the statement. Raises psycopg.errors.ForeignKeyViolation after five attempts.
+    meanwhile, this function repeats the statement. Raises psycopg.errors.ForeignKeyViolation if five attempts fail.
     """
     for _ in range(_ATTEMPTS - 1):
         try:

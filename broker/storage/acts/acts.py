@@ -1,7 +1,7 @@
 """Read and change acts in PostgreSQL.
 
-An act is a recorded change by an operator, a program, a client or the broker. While the move of a cursor can be undone,
-the act's overlay collects acks of messages that the cursor moved past.
+An act is a recorded change by an operator, a program, a client or the broker. An act that moves a cursor has an
+overlay. While the act can be undone, the overlay collects acks of messages that the cursor moved past.
 
 This file has over 400 lines, because each statement has a separate function with many named parameters.
 """
@@ -77,7 +77,7 @@ class WaitingAct:
     undo_of: int | None
     waited_s: float
     who: str
-    progress: Mapping[str, Any] | None  # Stored by an earlier broker
+    progress: Mapping[str, Any] | None
     message: bytes | None
 
 
@@ -132,9 +132,9 @@ async def request_plan(
     origin: str,
     reason: str,
 ) -> int | None:
-    """Request a plan and return the act's id, or None if its topic, subscription or namespace does not exist.
+    """Request a plan and return the act's id, or None if the topic, subscription or namespace does not exist.
 
-    `topic` is a full topic name, `tenant/namespace` or `tenant/*`. `message` is the entry to publish.
+    `topic` is a full topic name, `tenant/namespace` or `tenant/*`. `message` is an encoded entry to publish.
     """
     cursor = await connection.execute(
         query("acts", PLAN_REQUESTS[scope]),
@@ -163,7 +163,7 @@ async def request_apply(
     reason: str,
     allowed_drift_messages: int | None,
 ) -> bool:
-    """Request to apply a plan. Return False if the plan cannot be applied now, or needs a reason or a second person."""
+    """Request to apply a plan. Return False if the plan cannot be applied now."""
     cursor = await connection.execute(
         query("acts", "request_apply"),
         {
@@ -179,7 +179,7 @@ async def request_apply(
 
 
 async def needs_second_person(connection: Connection, act_id: int) -> bool:
-    """Return whether a second person must apply this planned act."""
+    """Return whether a second person must apply this act."""
     row = await (await connection.execute(query("acts", "get"), (act_id,))).fetchone()
     return row is not None and bool(row[-1])
 
@@ -211,7 +211,7 @@ async def unfinished(connection: Connection) -> list[WaitingAct]:
 
 
 async def end_client_acts(connection: Connection) -> None:
-    """End the acts of clients, evictions and expiries that an earlier broker left open. Safe to repeat."""
+    """End the client, eviction and expiry acts that an earlier broker left unfinished. Safe to repeat."""
     await connection.execute(query("acts", "end_client_acts"))
 
 
@@ -252,7 +252,7 @@ async def finish(
 ) -> None:
     """Answer a request or end a client's act, without moving a cursor. Safe to repeat.
 
-    `plan` and `result` are JSON. An argument that is None keeps the stored value.
+    `plan` and `result` are JSON. If an argument is None, the stored value stays unchanged.
     """
     await connection.execute(
         query("acts", "finish"),
@@ -425,7 +425,7 @@ async def record_commit(
     origin: str,
     cursor_version: int,
 ) -> None:
-    """Record a pull consumer's commit. Commits from one origin on a subscription share an act for 24 hours."""
+    """Record a pull consumer's commit. A subscription's commits from one origin share an act for 24 hours."""
     await connection.execute(
         query("acts", "record_commit"),
         {

@@ -1,4 +1,4 @@
-"""Bookmarks, which are named positions in topics. Only the broker that owns the topic writes them."""
+"""Bookmarks, which are named positions in topics. Only the broker that owns a topic writes its bookmarks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def create(
 ) -> bool | None:
     """Store a bookmark, unless its name is taken. Return None if the topic is fenced. Safe to repeat.
 
-    For `keep_ms`, messages after the bookmark are not trimmed. 0 means until the bookmark is deleted.
+    `keep_ms` is how long the messages after the bookmark are kept. 0 means until the bookmark is deleted.
     """
     cursor = await connection.execute(
         query("bookmarks", "create"),

@@ -1,4 +1,4 @@
-"""Acts on several partitions. An act is a recorded change. The part on each partition is a separate act."""
+"""Acts on several partitions. An act is a recorded change. Each partition's part is recorded as a separate act."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RecordedPart", "finish_whole", "parts_of", "record_parts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPart:
-    """The part of an act on one partition. `plan` and `result` are JSON."""
+    """One partition's part of an act. `plan` and `result` are JSON."""
 
     topic: str
     plan: str

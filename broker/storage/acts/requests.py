@@ -35,9 +35,9 @@ def request_plan(
     reason: str,
     undo_of: int | None,
 ) -> int | None:
-    """Request a plan and return the act's id, or None if its topic, subscription or namespace does not exist.
+    """Request a plan and return the act's id, or None if the topic, subscription or namespace does not exist.
 
-    `topic` is a full topic name, `tenant/namespace` or `tenant/*`. `message` is the entry to publish.
+    `topic` is a full topic name, `tenant/namespace` or `tenant/*`. `message` is an encoded entry to publish.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -60,9 +60,9 @@ def request_plan(
 def request_apply(
     act_id: int, *, who: str, origin: str, reason: str, allowed_drift_messages: int | None
 ) -> bool:
-    """Request to apply a plan. Return False if the act is not planned, or needs a reason or a second person.
+    """Request to apply a plan. Return False if the plan cannot be applied now.
 
-    Unless it is None, `allowed_drift_messages` is how many more messages than planned the act may affect.
+    The act may affect up to `allowed_drift_messages` more messages than planned. If None, the plan sets the limit.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -106,6 +106,6 @@ def wait(act_id: int, wait_s: float) -> Row | None:
             left_s = deadline_s - time.monotonic()
             if row is None or row[2] not in _WAITING or left_s <= 0:
                 return row
-            # An answer to any act wakes this loop. Polling also finds an answer whose notification was lost.
+            # An answer to any act wakes this loop. Polling finds an answer whose notification was lost.
             for _ in connection.notifies(timeout=min(_POLL_S, left_s), stop_after=1):
                 break

@@ -1,10 +1,10 @@
 """Encode ack sets, cursor snapshots and overlays for bytea columns.
 
-An overlay has the acks that arrive after an act moved the cursor past their messages.
+An act is a recorded move of a cursor. The act's overlay has later acks of messages that the cursor moved past.
 
-Ack sets begin with a version byte. Each partly acked entry adds its id (u64), the size of its bitset in bytes
-(u16) and the bitset. Numbers are little-endian. A bit is 1 while its message is unacked. The version byte alone means
-no ack sets, because the query `flush` takes an empty value as unchanged.
+Encoded ack sets begin with a version byte. For each partly acked entry, the entry id (u64), the bitset's size in bytes
+(u16) and the bitset follow. Numbers are little-endian. A bit is 1 if the message is unacked. The version byte is stored
+even without ack sets, because the query `flush` takes an empty value as unchanged.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def decode_ack_sets(data: bytes) -> dict[int, int]:
 
 
 def encode_snapshot(state: CursorState) -> bytes:
-    """Encode the cursor's state before an act, for undoing the act."""
+    """Encode the cursor state that an act replaces."""
     return json.dumps(
         {
             "mark_delete": list(state.mark_delete),

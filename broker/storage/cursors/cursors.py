@@ -225,8 +225,8 @@ async def flush(
 def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes | None, bytes | None]]:
     """Yield the key, bitmap and ack sets of each changed chunk. A chunk has the acks of 32,768 consecutive entries.
 
-    None keeps the stored column. The statement takes an empty value as unchanged too, so an empty bitmap becomes a zero
-    byte. A chunk that was removed and added again needs both columns, because its stored row is out of date.
+    A value of None leaves the stored column unchanged. An empty value would do the same, so an empty bitmap becomes a
+    zero byte. A chunk that was dropped and added again needs both columns, because its stored row is out of date.
     """
     again = set(change.dropped)
     for key in change.bitmaps.keys() | change.ack_sets.keys():
@@ -251,5 +251,5 @@ async def replace_pending(
 
 
 async def forget_pending(connection: Connection) -> None:
-    """Delete all pending acks. A starting broker delivers the entries again."""
+    """Delete all pending acks."""
     await connection.execute(query("cursors", "forget_pending"))

@@ -1,4 +1,4 @@
-"""Store what holds up each subscription's deliveries and which consumer left last, for the console."""
+"""Store, for the console, what delays each subscription's deliveries, and which consumer left last."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]
 
 
 async def broker_ended(connection: Connection) -> None:
-    """Turn the latest consumer session of each subscription into a departure, and delete all obstacles.
+    """Store a departure for the latest consumer session of each subscription, and delete all obstacles.
 
     Call this when a broker starts, before `sessions.forget_all`, which deletes the sessions.
     """

@@ -1,4 +1,4 @@
-"""Store the long-poll pulls that wait for a message, for the console."""
+"""Store the long-poll pulls that are waiting for messages. The console shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Store clients, and summaries of topics and subscriptions, for the console."""
+"""Store the console's data about clients, topics and subscriptions."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class SubscriptionSummaryRow(NamedTuple):
     messages_redelivered: int
     last_used_ms: int
     updated_ms: int
-    problems: str  # JSON object of counts by problem
+    problems: str  # JSON object that maps each problem to its count
     state: int
     state_since_ms: int  # Stored only if the state has changed
     drain_s: int | None
@@ -159,21 +159,21 @@ async def upsert_subscription_summaries(
 async def delete_sessions(
     connection: Connection, *, consumers: Sequence[int], producers: Sequence[int]
 ) -> None:
-    """Delete these sessions by key."""
+    """Delete the sessions with these keys."""
     await connection.execute(query("sessions", "delete_consumers"), (list(consumers),))
     await connection.execute(query("sessions", "delete_producers"), (list(producers),))
 
 
 async def forget_all(connection: Connection, now_ms: int) -> None:
-    """Delete all sessions. Subscriptions and topics with sessions count as used until `now_ms`."""
+    """Delete all sessions. Subscriptions and topics that had sessions count as used until `now_ms`."""
     await connection.execute(query("sessions", "forget_all"), {"now_ms": now_ms})
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
-    """Mark subscriptions that were last reported before `before_ms` as stuck or idle, and update their topics.
+    """If a subscription was last reported before `before_ms`, mark it as stuck or idle, and update its topic.
 
-    A subscription is stuck if not all messages of its backlog are delayed. Changes at most `limit` subscriptions and
-    `limit` topics. Call this again until the returned number is below `limit`.
+    A subscription is stuck if its backlog has messages that are ready for delivery. One call changes at most `limit`
+    subscriptions and `limit` topics. Call this function again until it returns less than `limit`.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {
@@ -193,6 +193,9 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
-    """Notify the console's open pages. A payload is a JSON list of keys such as "topic:7", under 8,000 bytes."""
+    """Notify the console's open pages.
+
+    Each payload is a JSON list of keys such as "topic:7". PostgreSQL accepts payloads of less than 8,000 bytes.
+    """
     for payload in payloads:
         await connection.execute(query("sessions", "notify_pages"), (payload,))

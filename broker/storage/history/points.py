@@ -32,7 +32,7 @@ class PointRow(NamedTuple):
 
 
 async def written_until_ms(connection: Connection) -> int:
-    """Return the end of the newest stored bucket, or 0. Also create missing rows of vela_stats_progress."""
+    """Return the end of the newest stored bucket, or 0. Creates missing rows of vela_stats_progress."""
     await connection.execute(query("history", "open_progress"))
     cursor = await connection.execute(query("history", "until"), {"resolution_s": BUCKET_MS // 1000})
     row = await cursor.fetchone()
@@ -40,10 +40,10 @@ async def written_until_ms(connection: Connection) -> int:
 
 
 async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow]) -> None:
-    """Store the bucket that begins at `at_ms`, unless this bucket or a later one is stored.
+    """Store the bucket that begins at `at_ms`, unless it or a later bucket is already stored.
 
     If the bucket's minute is already rolled up, the points move to the next minute that is not rolled up. Raises
-    psycopg.errors.LockNotAvailable if a roll-up keeps its lock for more than 200 ms.
+    psycopg.errors.LockNotAvailable if a roll-up holds a lock for more than 200 ms.
     """
     async with connection.transaction():
         await connection.execute(query("history", "bound_bucket"))

@@ -24,10 +24,10 @@ __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 
 logger = logging.getLogger(__name__)
 
-RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Bucket lengths, finest first
-# A minute is complete this long after its end, even if a bucket is missing.
+RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Bucket lengths, shortest first
+# This long after its end, a minute counts as complete, even if a bucket is missing.
 _LATE_MS: Final = 30_000
-_RECENT_MS: Final = 120_000  # An older minute does not get the current backlog and size
+_RECENT_MS: Final = 120_000
 _EXPIRED_AT_ONCE: Final = 10_000
 
 
@@ -52,7 +52,8 @@ def roll_up(now_ms: int, *, budget_s: float) -> int:
     """
     ends_s = time.monotonic() + budget_s
     done = 0
-    with task_connection("vela roll-up") as connection:  # Keeps its limits, so no other task may use it
+    # `bound_session` sets timeouts for the whole session, so no other task may use this connection.
+    with task_connection("vela roll-up") as connection:
         connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
         try:
@@ -90,7 +91,7 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     """Remove points that are older than their resolution's `kept_ms`. Return how many were removed. Safe to repeat.
 
-    Each resolution gets an equal part of `budget_s`. Points that are not rolled up yet stay.
+    Each resolution gets an equal part of `budget_s`. Points that are not rolled up yet are kept.
     """
     gone = 0
     with task_connection("vela task") as connection:

@@ -50,9 +50,9 @@ async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[St
 
 
 def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
-    """Remove expired rows, and the oldest rows beyond about `most_rows`. Return how many were removed. Safe to repeat.
+    """Remove expired rows, and then the oldest rows until about `most_rows` remain. Return how many were removed.
 
-    Stops soon after `budget_s`.
+    Stops soon after `budget_s`. Safe to repeat.
     """
     ends_s = time.monotonic() + budget_s
     gone = 0

@@ -1,7 +1,7 @@
 """Compacted topics in PostgreSQL. Each call is one statement.
 
-Each run has a number, `attempt`, which is also the `generation` of its entries. A function with `owner_epoch` returns
-None if the topic is fenced.
+Each compaction run has a number, `attempt`, which is also the `generation` of the entries that the run stores. A
+function with the parameter `owner_epoch` returns None if the topic is fenced.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """The end of a topic's compacted part. The totals include trimmed entries."""
+    """The end of a topic's compacted part. `messages` and `size_bytes` include trimmed entries."""
 
     position: Position
     messages: int
@@ -64,11 +64,11 @@ class StoredCompaction:
     """The stored state of a topic's compaction."""
 
     horizon: Horizon
-    generation: int  # Run whose entries readers get, or 0
-    attempt: int  # Latest run
+    generation: int  # Number of the run whose entries readers get, or 0
+    attempt: int  # Number of the latest run
     kept: Kept
     failures: int = 0  # Consecutive failures
-    retry_ms: int = 0  # The policy starts no run before this Unix time
+    retry_ms: int = 0  # No automatic run starts before this Unix time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +89,9 @@ class CompactedPage:
 
 
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
-    """Load a topic's compaction, or return None.
+    """Load the state of a topic's compaction, or return None.
 
-    Marks a run that is still under way as failed, because its broker has usually stopped.
+    If a run is stored as running, the run is marked as failed, because its broker has usually stopped.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
@@ -181,7 +181,7 @@ async def fail(
     failures: int,
     retry_ms: int,
 ) -> bool | None:
-    """Store why a run failed, and when the policy may start the next run. Safe to repeat.
+    """Store why a run failed, and the earliest time of the next automatic run. Safe to repeat.
 
     Does nothing if the run is no longer under way.
     """
@@ -201,9 +201,9 @@ async def fail(
 async def empty(
     connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, horizon: Horizon
 ) -> bool | None:
-    """Hide all entries up to a new horizon from readers. Safe to repeat.
+    """Hide from readers all entries up to a new horizon. Safe to repeat.
 
-    `attempt` must be a new run number, so that a run under way cannot publish.
+    `attempt` must be a new run number, so that a run under way cannot publish its entries.
     """
     cursor = await connection.execute(
         query("compaction", "empty"),
@@ -235,7 +235,7 @@ async def read(
 ) -> CompactedPage | None:
     """Return at most `most` kept entries from `first` on, or None if the topic has no compaction.
 
-    The page ends where its data reaches `more_bytes`. Safe to repeat and to cancel.
+    The page ends early if its data reaches `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction", "read"), (*first, most, more_bytes, topic_id))
