@@ -145,7 +145,7 @@ async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool)
 async def drop_segment(
     connection: Connection, segment_id: int, *, lock_timeout_ms: int, read_role: str
 ) -> bool:
-    """Remove a closed segment from the views over all segments, and drop its tables. Safe to repeat.
+    """Remove a closed segment from the views over all segments, and drop the segment's tables. Safe to repeat.
 
     Return False if the segment is open, was already dropped, or still has a ledger. Also return False if a lock is not
     free within `lock_timeout_ms`. If `read_role` is not empty, this role may read the new views.

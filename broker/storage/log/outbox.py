@@ -34,7 +34,7 @@ async def waiting(
 ) -> list[OutboxRow]:
     """Return a topic's oldest rows, except rows in `taken` and rows that `refuse` has postponed.
 
-    The result ends when there are `most` rows, or when the data reaches the limit `more_bytes`. Safe to repeat and to cancel.
+    The result ends after `most` rows, or when the data reaches the limit `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = await connection.execute(
         query("outbox", "waiting"),

@@ -76,8 +76,8 @@ def lifetime() -> None:
 def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
     """Expire plans that were not applied within `plan_expiry_s` seconds. Safe to repeat.
 
-    A plan that a second person must apply is kept for at least `second_person_s` seconds. Return the number of expired
-    plans.
+    A plan that a second person must apply is kept for at least `second_person_s` seconds.
+    Return the number of expired plans.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
