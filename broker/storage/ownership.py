@@ -29,7 +29,7 @@ async def try_lock(connection: Connection) -> bool:
 
 
 async def end_own_holder(connection: Connection, pids: Sequence[int]) -> bool:
-    """Terminate the backend that has the lock, if its pid is in `pids`. Return whether there was such a backend."""
+    """Terminate the backend that has the lock. Do nothing and return False if the backend's pid is not in `pids`."""
     cursor = await connection.execute(query("ownership", "end_own_holder"), {"pids": list(pids)})
     return await cursor.fetchone() is not None
 
@@ -43,20 +43,20 @@ async def name_broker(connection: Connection, *, host: str, pid: int, http_url: 
 
 
 async def stopped(connection: Connection, *, host: str, pid: int) -> None:
-    """Record that this process stopped cleanly, unless another process took over. Then release the lock."""
+    """Record a clean stop and release the lock. If the row names another process, record nothing."""
     await connection.execute(query("ownership", "stopped"), (pid, host))
     await connection.execute(query("ownership", "unlock"))
 
 
 async def seen(connection: Connection) -> float:
-    """Record that the broker is alive. Return the seconds since the previous record."""
+    """Record a heartbeat of the broker. Return the seconds since the previous heartbeat."""
     cursor = await connection.execute(query("ownership", "seen"))
     row = await cursor.fetchone()
     return float(row[0]) if row else 0.0
 
 
 async def holder(connection: Connection) -> Holder | None:
-    """Return the process that took the lock last."""
+    """Return the process that took the lock most recently, or None."""
     cursor = await connection.execute(query("ownership", "holder"))
     row = await cursor.fetchone()
     return None if row is None else Holder(host=row[0], pid=row[1], started_at=row[2])

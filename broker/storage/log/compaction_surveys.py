@@ -1,4 +1,4 @@
-"""Surveys in PostgreSQL. A survey is the first pass of a compaction, made by a Spark job."""
+"""Surveys in PostgreSQL. A Spark job makes a survey as the first pass of a compaction."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["LatestOfKey", "Survey", "abandon", "finish", "keys", "ready", "sweep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The part of a topic's log in which a job looked up the latest message of each key."""
+    """A search for the latest message of each key in a part of a topic's log."""
 
     survey_id: int
     topic_name: str | None  # None = the topic was deleted
-    generation: int  # Compaction that the survey continues, or 0
+    generation: int  # Number of the previous compaction, or 0
     begin: Position  # Exclusive
     horizon: Position  # Inclusive
 
@@ -66,7 +66,7 @@ async def finish(
     kept_messages: int = 0,
     removed_messages: int = 0,
 ) -> None:
-    """End a survey as `done` or `refused`. Safe to repeat."""
+    """Set the state of a survey to `done` or `refused`. Safe to repeat."""
     await connection.execute(
         query("compaction_surveys", "finish"),
         {
@@ -85,7 +85,7 @@ async def abandon(connection: Connection) -> None:
 
 
 async def sweep(connection: Connection, *, limit: int) -> int:
-    """Delete at most `limit` keys of ended surveys, and return how many were deleted.
+    """Delete at most `limit` keys of ended surveys, and return the number of deleted keys.
 
     If no keys are left, delete ended surveys that are older than a week.
     """

@@ -18,7 +18,7 @@ Bytes = bytes | memoryview
 
 _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END: Final = b"\xff\xff"
-# A row has the number of columns, then each column's size in bytes and value. NULL has the size -1.
+# A row begins with the number of columns. Each column is a size in bytes, followed by a value. NULL has the size -1.
 _ENTRY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 3 + "ih" + "i")
 _ENTRY_WITHOUT_KEY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 2 + "i" + "ih" + "i")
 _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
@@ -26,10 +26,10 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 
 @dataclass(frozen=True, slots=True)
 class CopyRows:
-    """The rows of one topic. Each row is two list items, numbers and data.
+    """The rows of one topic. Each row takes two list items: packed numbers, then data.
 
-    `pages` and `parts` are rows of the table `rest`, for bytes that do not fit into an entry's row. Only a row of
-    `pages` fills a page.
+    `pages` and `parts` are rows of the table `rest`, for bytes that do not fit into an entry's row. Each row in `pages`
+    fills a database page. The rows in `parts` are smaller.
     """
 
     entries: list[Bytes] = field(default_factory=list)
@@ -38,7 +38,7 @@ class CopyRows:
 
 
 def copy_rows(entries: Sequence[StoredEntry]) -> CopyRows:
-    """Pack the rows of entries. Raises psycopg.DataError if a number is too large for its column."""
+    """Pack entries into rows. Raises psycopg.DataError if a number is too large for its column."""
     rows = CopyRows()
     try:
         for entry in entries:

@@ -14,18 +14,18 @@ __all__ = ["ProducerRow", "TopicFlush", "flush", "forget_topic", "load"]
 
 
 class ProducerRow(NamedTuple):
-    """One producer name on one topic."""
+    """The state of one producer name on one topic."""
 
     producer_name: str
     sequence_id: int  # Highest sequence id of a complete message, or -1
     chunk_sequence_id: int  # Sequence id of the latest chunked message, or -1
-    chunk_id: int  # Id of that message's latest chunk, ignoring the final chunk, or -1
-    seen_ms: int  # When a message was last stored
+    chunk_id: int  # Highest chunk id of that message, or -1; a final chunk does not count
+    seen_ms: int  # When the producer was last active
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFlush:
-    """One topic's changes up to the position `through`."""
+    """One topic's changes up to a position in the log."""
 
     topic_id: int
     through: Position
@@ -34,7 +34,7 @@ class TopicFlush:
 
 
 async def load(connection: Connection, topic_id: int) -> tuple[Position | None, list[ProducerRow]]:
-    """Return the position through which the state covers the log, or None, and the producers."""
+    """Return the last log position that the state includes, and the producers. Without a state, return None and []."""
     cursor = await connection.execute(query("deduplication", "position_of"), (topic_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -46,11 +46,7 @@ async def load(connection: Connection, topic_id: int) -> tuple[Position | None, 
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], topics: Sequence[TopicFlush]
 ) -> set[int]:
-    """Store changes, except those of fenced topics. Return the ids of topics that are not fenced.
-
-    `epochs` maps topic ids to owner epochs. A statement that runs late does no harm, because a topic's rows match its
-    position.
-    """
+    """Store the changes of each topic whose owner epoch is the one in `epochs`. Return the ids of these topics."""
     rows = [(each.topic_id, *row) for each in topics for row in each.rows]
     gone = [(each.topic_id, name) for each in topics for name in each.gone]
     columns = list(zip(*rows, strict=True)) if rows else [()] * 6

@@ -15,7 +15,7 @@ _RUN_SHIFT = 15
 
 
 async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequence[int]]]:
-    """Return a topic's delayed entries as pairs of a ledger id and entry ids. Pairs may have the same ledger."""
+    """Return a topic's delayed entries, as pairs of a ledger id and some of the ledger's entry ids."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "waiting"), (topic_id,))
     found: list[tuple[int, Sequence[int]]] = []
@@ -31,7 +31,7 @@ async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequ
 async def due_after(
     connection: Connection, topic_id: int, *, after: tuple[int, int, int], most: int
 ) -> list[tuple[int, int, int]]:
-    """Return at most `most` rows after the row `after`, in order. A row is due time, ledger id and entry id."""
+    """Return a topic's next rows, sorted. Each row is a due time, a ledger id and an entry id."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "due_after"), (topic_id, *after, most))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
@@ -40,7 +40,7 @@ async def due_after(
 async def prune(
     connection: Connection, *, topic_id: int, owner_epoch: int, due_through_ms: int
 ) -> bool | None:
-    """Delete the rows due at or before `due_through_ms`. Return None if the topic is fenced. Safe to repeat."""
+    """Delete the rows with due times up to `due_through_ms`. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("delayed", "prune"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "due_through_ms": due_through_ms},
@@ -51,7 +51,7 @@ async def prune(
 async def prune_trimmed(
     connection: Connection, *, topic_id: int, owner_epoch: int, first_ledger: int
 ) -> bool | None:
-    """Delete the rows of ledgers below `first_ledger`. Return None if the topic is fenced. Safe to repeat."""
+    """Delete the rows of ledgers with ids below `first_ledger`. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("delayed", "prune_trimmed"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "first_ledger": first_ledger},

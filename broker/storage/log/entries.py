@@ -1,4 +1,4 @@
-"""The log in PostgreSQL. Appends check owner epochs. Each call is one transaction.
+"""The message log in PostgreSQL. Each call is one transaction.
 
 A segment is two tables with the entries of many ledgers.
 """
@@ -41,7 +41,7 @@ COPY_BYTES: Final = 256 * 1024
 
 @dataclass(slots=True)
 class AppendRows:
-    """The rows that one append changes, by topic id."""
+    """The rows that one append inserts or deletes, by topic id."""
 
     entries: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
     # Entries that are not due yet. They are also in `entries`.
@@ -69,7 +69,7 @@ class AppendRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
-    """The last stored entry of a ledger, without its data. The cumulative totals count the topic up to this entry."""
+    """The last stored entry of a ledger, without data. Cumulative values are the topic's totals up to this entry."""
 
     entry_id: int
     messages: int
@@ -94,11 +94,11 @@ async def append(
 ) -> set[int]:
     """Store the rows of each topic whose owner epoch is still the one in `epochs`. Return the ids of these topics.
 
-    `copying` and `turn` are only for COPY. `copying` is called after the server has locked the owners' rows. With a
-    `turn`, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s, this
-    function stores nothing and raises psycopg.errors.QueryCanceled.
+    `copying` and `turn` are only for COPY. `copying` is called after the server has checked the owner epochs. If
+    `turn` is given, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within
+    5 s, this function stores nothing and raises psycopg.errors.QueryCanceled.
 
-    Raises ValueError if there is a `turn` and the rows cannot be copied. Raises psycopg.Error if PostgreSQL refuses a
+    Raises ValueError if `turn` is given but the rows cannot be copied. Raises psycopg.Error if PostgreSQL refuses a
     row or the connection is lost. After a lost connection or a cancellation, the rows may have been stored.
     """
     if not can_be_copied(rows.size_bytes, rows.delayed, rows.moved):
@@ -207,7 +207,7 @@ async def _copy(
     copying: Callable[[], None] | None,
     turn: asyncio.Future[bool] | None,
 ) -> set[int]:
-    """Store the rows with COPY. For large entries, PostgreSQL then needs half the CPU time of an INSERT."""
+    """Store the rows with COPY. For large entries, COPY takes half the CPU time of INSERT."""
     packed = {topic_id: copy_rows(entries) for topic_id, entries in rows.entries.items()}
     has_rest = any(each.pages or each.parts for each in packed.values())
     locking = query("entries", "lock_owners") % (
@@ -234,9 +234,10 @@ async def _copy(
 async def read(
     connection: Connection, *, segment_id: int, ledger_id: int, first: int, last: int, more_bytes: int
 ) -> list[StoredEntry]:
-    """Return the entries from `first` through `last`, in order, with at most `more_bytes` after the first.
+    """Return a ledger's entries from `first` through `last`, in order. Safe to repeat and to cancel.
 
-    Return an empty list if `first` is not stored. Safe to repeat and to cancel.
+    The list ends early if the data after the first entry would exceed the limit `more_bytes`. If `first` is not stored,
+    the list is empty.
     """
     cursor = connection.cursor(binary=True)
     await cursor.execute(
@@ -248,7 +249,7 @@ async def read(
 async def read_some(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_ids: Sequence[int]
 ) -> list[StoredEntry]:
-    """Return the stored entries with these ids, in order. Safe to repeat and to cancel."""
+    """Return the stored entries with these ids, sorted by id. Safe to repeat and to cancel."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(for_segment("read_some", segment_id), (ledger_id, list(entry_ids)))
     return [_entry(ledger_id, row) for row in await cursor.fetchall()]
@@ -290,7 +291,7 @@ async def append_ms_at(
 async def messages_through(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """Return the number of the topic's messages through an entry, or None if the entry is not stored."""
+    """Return the number of the topic's messages up to the end of an entry, or None if the entry is not stored."""
     cursor = await connection.execute(for_segment("messages_through", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

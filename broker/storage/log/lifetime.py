@@ -1,4 +1,4 @@
-"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and move ledgers out of old segments.
+"""Remove old log data from PostgreSQL: seal and trim ledgers, drop segments, and move ledgers out of old segments.
 
 A segment is two tables with the entries of many ledgers. A sealed ledger gets no more entries.
 """
@@ -79,7 +79,10 @@ async def seal_ledger(
 
 
 async def trim(connection: Connection, *, topic_id: int, owner_epoch: int, through: int) -> bool | None:
-    """Trim a topic's ledgers with ids up to `through`. Return None if the topic is fenced. Safe to repeat."""
+    """Trim a topic's oldest ledgers. `through` is the id of the last ledger to trim.
+
+    Return None if the topic is fenced. Safe to repeat.
+    """
     cursor = await connection.execute(
         query("lifetime", "trim"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "through": through}
     )
@@ -93,7 +96,7 @@ async def undo_pins(connection: Connection, topic_id: int) -> list[Position]:
 
 
 async def bookmark_pins(connection: Connection, topic_id: int) -> list[Position]:
-    """Return the positions of a topic's bookmarks that have not expired."""
+    """Return the positions of a topic's unexpired bookmarks."""
     cursor = await connection.execute(query("lifetime", "bookmark_pins"), (topic_id,))
     return [Position(*row) for row in await cursor.fetchall()]
 
@@ -130,7 +133,7 @@ async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
 async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool) -> int:
     """Create a segment with its tables, and return the segment's id.
 
-    `refresh_entry_views` adds the tables to the views later.
+    `refresh_entry_views` later adds the tables to the views over all segments.
     """
     cursor = await connection.execute(query("lifetime", "open_segment"), (now_ms, long_lived))
     row = await cursor.fetchone()
@@ -142,10 +145,10 @@ async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool)
 async def drop_segment(
     connection: Connection, segment_id: int, *, lock_timeout_ms: int, read_role: str
 ) -> bool:
-    """Take a closed segment out of the views and drop its tables. Safe to repeat.
+    """Remove a closed segment from the views over all segments, and drop the segment's tables. Safe to repeat.
 
-    Return False if the segment is open, is already dropped or still has a ledger, or if a lock is not free within
-    `lock_timeout_ms`. Unless it is empty, `read_role` is the role that may read the new views.
+    Return False if the segment is open, was already dropped, or still has a ledger. Also return False if a lock is not
+    free within `lock_timeout_ms`. If `read_role` is not empty, this role may read the new views.
     """
     try:
         async with connection.transaction():
@@ -187,9 +190,10 @@ async def copy_piece(
     last: int,
     more_bytes: int,
 ) -> int:
-    """Copy a ledger's entries from `first` through `last`, with at most `more_bytes` after the first.
+    """Copy a ledger's entries from `first` through `last` into the segment `target`.
 
-    Return how many entries were new. Raises psycopg.errors.UndefinedTable if a segment was dropped.
+    The copy ends early if the data after the first entry would exceed the limit `more_bytes`. Return how many entries
+    were not yet in `target`. Raises psycopg.errors.UndefinedTable if either segment was dropped.
     """
     statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(
         source=entry_table(source),
@@ -198,7 +202,7 @@ async def copy_piece(
         target_rest=rest_table(target),
     )
     async with connection.transaction():
-        # The commit of `move_ledger` makes the copies durable too.
+        # The later commit of `move_ledger` also makes the copies durable.
         await connection.execute("SET LOCAL synchronous_commit = off")
         cursor = await connection.execute(
             statement, {"ledger_id": ledger_id, "first": first, "last": last, "more_bytes": more_bytes}
@@ -231,7 +235,7 @@ async def move_ledger(
 async def topics_to_visit(
     connection: Connection, *, known: Sequence[int], limit: int
 ) -> list[tuple[int, str]]:
-    """Return the id and name of at most `limit` topics that may have something to free, except `known` topics."""
+    """Return the ids and names of topics that may have data to remove, except the topics in `known`."""
     cursor = await connection.execute(
         query("lifetime", "topics_to_visit"), {"known": list(known), "limit": limit}
     )
@@ -241,7 +245,7 @@ async def topics_to_visit(
 async def oldest_pin(connection: Connection) -> OldestPin | None:
     """Return the subscription that is furthest behind in the oldest closed segment.
 
-    Long-lived segments do not count.
+    Segments for copied ledgers do not count.
     """
     cursor = await connection.execute(query("lifetime", "oldest_pin"))
     row = await cursor.fetchone()

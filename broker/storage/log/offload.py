@@ -1,4 +1,4 @@
-"""Database rows of files with offloaded ledgers."""
+"""Database rows about the files of offloaded ledgers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def waiting(connection: Connection, *, limit: int) -> list[WrittenFile]:
 
 
 async def attach(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
-    """Make readers use the file of a ledger instead of its segment. Safe to repeat.
+    """Make readers get a ledger from the file instead of from PostgreSQL. Safe to repeat.
 
     Return False if the ledger was trimmed or has another file, or if the file is to be deleted. Return None if the
     topic is fenced.
@@ -61,10 +61,10 @@ async def refuse(connection: Connection, name: str) -> None:
 
 
 async def abandon(connection: Connection, *, stale_after_s: int) -> None:
-    """Mark stale files, and attached files that no ledger refers to, for deletion. Safe to repeat.
+    """Mark unneeded files for deletion. Safe to repeat.
 
-    A file that was never attached is stale if its topic was deleted, or if the file is older than `stale_after_s` and
-    its job is not running.
+    An attached file is unneeded if no ledger refers to the file. A file that was never attached is unneeded if the
+    topic was deleted, or if the file is older than `stale_after_s` seconds and the file's job is not running.
     """
     await connection.execute(query("offload", "abandon_detached"))
     await connection.execute(query("offload", "abandon_stale"), {"after_s": stale_after_s})

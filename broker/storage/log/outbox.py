@@ -1,6 +1,6 @@
-"""The broker's queries of the outbox, where Django code stores messages in its own transactions.
+"""The broker's queries of the outbox. Django code stores messages in this table, in its own transactions.
 
-The broker moves these rows into topics. The statement that stores a message in its topic also deletes the outbox row.
+The broker moves the messages into topics. The statement that stores a message in its topic also deletes the outbox row.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ async def topics(connection: Connection) -> list[str]:
 async def waiting(
     connection: Connection, topic: str, *, taken: Sequence[int], most: int, more_bytes: int
 ) -> list[OutboxRow]:
-    """Return a topic's first rows, except rows in `taken` and rows that `refuse` has put off.
+    """Return a topic's oldest rows, except rows in `taken` and rows that `refuse` has postponed.
 
-    The result has at most `most` rows, and ends with the row at which the data reaches `more_bytes`. Safe to repeat and
-    to cancel.
+    The result ends after `most` rows, or when the data reaches the limit `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = await connection.execute(
         query("outbox", "waiting"),
@@ -45,7 +44,7 @@ async def waiting(
 
 
 async def refuse(connection: Connection, row_ids: Sequence[int], *, error: str, retry_s: float) -> None:
-    """Store why these rows cannot be moved. `waiting` does not return these rows for `retry_s` seconds."""
+    """Store why these rows cannot be moved. For the next `retry_s` seconds, `waiting` omits these rows."""
     await connection.execute(
         query("outbox", "refuse"), {"ids": list(row_ids), "error": error, "retry_s": retry_s}
     )

@@ -1,8 +1,8 @@
 """Divide an entry's bytes among rows.
 
-PostgreSQL moves large values into a TOAST table, in chunks of 2 kB. Writing 128 kB to a TOAST table takes twice the CPU
-time of writing rows that fill a page. An entry's own row therefore has only the first bytes. The other bytes go into
-rows of a second table, `rest`.
+PostgreSQL moves large values into a TOAST table, in chunks of 2 kB. For 128 kB, a TOAST table takes twice the CPU
+time of rows that fill a page. An entry's own row therefore has only the first bytes. The other bytes go into rows of a
+second table, `rest`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIRST_BYTES: Final = _PARTS_BYTES[-1]  # The entry's own row has at most this ma
 def divided(data: bytes) -> tuple[bytes | memoryview, Sequence[memoryview]]:
     """Return the bytes for the entry's own row, and the bytes for each row of `rest`. Nothing is copied.
 
-    All rows of `rest` fill a page, except at most the first two.
+    Each row of `rest` fills a page, but the first and second row may be smaller.
     """
     if len(data) <= FIRST_BYTES:
         return data, ()

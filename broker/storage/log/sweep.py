@@ -1,4 +1,4 @@
-"""Queries of Celery's periodic tasks. They are synchronous, because tasks run outside the broker's event loop.
+"""Queries of Celery's periodic tasks. All calls are synchronous, because tasks run outside the broker's event loop.
 
 The owner is the broker process that serves the topics. An act is a change by an operator, a client or a policy. A plan
 is an act that an operator has prepared but not applied.
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 SILENT_S: Final = 15  # TCP keep-alive takes this long to notice a lost host
-TRIMMED_AT_ONCE: Final = 1000  # Limit of the acts that one statement deletes; parts do not count
+TRIMMED_AT_ONCE: Final = 1000  # One statement deletes at most this many acts, and the parts of these acts
 
 
 class SweptSessions(NamedTuple):
@@ -39,7 +39,7 @@ class SweptSessions(NamedTuple):
 
 
 def tick(now_ms: int) -> int:
-    """Tell the owner which subscriptions and topics have work due. Return their number. Safe to repeat.
+    """Tell the owner which subscriptions and topics need work. Return how many need work. Safe to repeat.
 
     If another process is running a tick, do nothing and return 0.
     """
@@ -57,8 +57,8 @@ def policies() -> None:
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
     """Delete all sessions if the broker stopped or was silent for `silent_s` seconds. Safe to repeat.
 
-    A session is the row of a connected consumer or producer. If the broker is alive, delete only sessions of
-    earlier topic owners that were not updated for `silent_s` seconds.
+    A session is the row of a connected consumer or producer. If the broker is alive, delete a session only if
+    the session belongs to an earlier owner and was not updated for `silent_s` seconds.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
@@ -74,9 +74,10 @@ def lifetime() -> None:
 
 
 def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
-    """Expire plans that were not applied within `plan_expiry_s` seconds. Return their number. Safe to repeat.
+    """Expire plans that were not applied within `plan_expiry_s` seconds. Safe to repeat.
 
-    A plan that a second person must apply does not expire within `second_person_s` seconds.
+    A plan that a second person must apply is kept for at least `second_person_s` seconds.
+    Return the number of expired plans.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
@@ -87,9 +88,10 @@ def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
 
 
 def trim_acts(keep_days: int) -> int:
-    """Delete up to `TRIMMED_AT_ONCE` finished acts that are older than `keep_days` and cannot be undone.
+    """Delete up to `TRIMMED_AT_ONCE` finished acts that are older than `keep_days` days and cannot be undone.
 
-    An act on several topics has parts, which are deleted and counted too. Return the number. Safe to repeat.
+    An act on several topics has parts, which are deleted with the act. Return the number of deleted acts and parts.
+    Safe to repeat.
     """
     with task_connection("vela task") as connection:
         limits = {"keep_days": keep_days, "most": TRIMMED_AT_ONCE}
@@ -98,9 +100,9 @@ def trim_acts(keep_days: int) -> int:
 
 
 def trim_client_acts(keep: int) -> int:
-    """Delete up to `TRIMMED_AT_ONCE` finished acts of clients, but keep the newest `keep`. Safe to repeat.
+    """Delete up to `TRIMMED_AT_ONCE` finished acts of clients, but keep the latest move of each cursor.
 
-    Also keep the latest move of each cursor. Return how many acts were deleted.
+    `keep` is the number of newest acts to keep. Return the number of deleted acts. Safe to repeat.
     """
     with task_connection("vela task") as connection:
         limits = {"keep": keep, "most": TRIMMED_AT_ONCE}
@@ -115,7 +117,7 @@ def beat() -> None:
 
 
 def heartbeat_age_s(name: str) -> float | None:
-    """Return the seconds since the last heartbeat of `beat` or `worker`, or None if there was none."""
+    """Return the seconds since the last heartbeat with this name, or None if there was no heartbeat."""
     with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
         return None if row is None else float(str(row[0]))

@@ -1,7 +1,7 @@
-"""Runs and schedules of the pipeline's Spark jobs, as operators request and change them.
+"""Operators' requests to run, cancel and schedule the pipeline's Spark jobs.
 
-An act is an operator's recorded request. A run's subject is its topic and some of its options. At most one run of a job
-and subject waits or is under way.
+An act is an operator's recorded request. A run's subject is its topic and some of its options. For each job and
+subject, at most one run waits or is under way.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Unended:
 
     id: int
     state: str
-    is_of_act: bool  # Whether the act passed to `unended` requested the run
+    is_of_act: bool  # Whether the given act requested the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Schedule:
 
 
 async def unended(connection: Connection, *, job: str, subject: str, act_id: int) -> Unended | None:
-    """Return the run of this job and subject that has not ended, if there is one."""
+    """Return the unended run of this job and subject, or None."""
     cursor = await connection.execute(
         query("pipeline", "unended"), {"job": job, "subject": subject, "act_id": act_id}
     )
@@ -107,7 +107,7 @@ async def request(
 
 
 async def id_of_act(connection: Connection, act_id: int) -> int | None:
-    """Return the id of the run that an act requested."""
+    """Return the id of the run that this act requested, or None."""
     row = await (await connection.execute(query("pipeline", "of_act"), (act_id,))).fetchone()
     return None if row is None else int(row[0])
 
@@ -131,7 +131,7 @@ async def find(connection: Connection, run_id: int) -> Run | None:
 
 
 async def cancel(connection: Connection, run_id: int, *, who: str) -> None:
-    """End a run that waits for a worker, or ask its worker to end the run. Safe to repeat."""
+    """Cancel a run. A waiting run ends at once. A run under way is ended by its worker. Safe to repeat."""
     await connection.execute(query("pipeline", "cancel"), {"id": run_id, "who": who})
 
 
@@ -145,10 +145,10 @@ async def schedule(
     every_minutes: int,
     who: str,
 ) -> None:
-    """Store a schedule that runs a job now, and again every `every_minutes` minutes. Safe to repeat.
+    """Store a schedule for a job. The first run is due now. Safe to repeat.
 
-    If the job and subject already have a schedule, change that schedule. Its next run then starts at the time planned
-    before, or `every_minutes` from now if that is earlier.
+    If the job and subject already have a schedule, change that schedule. The next run starts at the planned time or
+    `every_minutes` from now, whichever is earlier.
     """
     await connection.execute(
         query("pipeline", "schedule"),
@@ -172,5 +172,5 @@ async def find_schedule(connection: Connection, schedule_id: int) -> Schedule | 
 
 
 async def unschedule(connection: Connection, schedule_id: int) -> None:
-    """Delete a schedule, but not the runs that it inserted. Safe to repeat."""
+    """Delete a schedule, but keep its runs. Safe to repeat."""
     await connection.execute(query("pipeline", "unschedule"), (schedule_id,))

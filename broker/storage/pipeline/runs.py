@@ -1,4 +1,4 @@
-"""Runs of the pipeline's Spark jobs, for the workers that carry them out and for Celery tasks that clean up.
+"""Runs of the pipeline's Spark jobs. Workers execute the runs, and Celery tasks insert and delete runs.
 
 A run's subject is its topic and some of its options. All calls are synchronous.
 """
@@ -34,7 +34,7 @@ _STATEMENT_TIMEOUT_MS: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedRun:
-    """A run that this worker has to carry out."""
+    """A run that a worker has claimed."""
 
     id: int
     job: str
@@ -53,7 +53,7 @@ class Report:
     log: str | None  # None = keep the stored log
 
     def to_sql(self) -> dict[str, str | None]:
-        """Return the report as parameters of a statement. NUL is replaced, because PostgreSQL does not store NUL."""
+        """Return the report as SQL parameters. Replace the character U+0000, which PostgreSQL cannot store."""
         return {
             "stages": _json([dict(stage) for stage in self.stages]),
             "pinned": _json(dict(self.pinned)),
@@ -62,14 +62,14 @@ class Report:
 
 
 def _connect() -> AbstractContextManager[ShortConnection]:
-    # While a statement waits for a lock, the worker cannot end its job, so the wait has a limit.
+    # A worker cannot stop its job while a statement waits for a lock, so the wait is limited.
     return task_connection("vela pipeline", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
 
 
 def claim(worker: str, *, most: int) -> ClaimedRun | None:
-    """Claim the oldest waiting run, unless `most` runs are already under way.
+    """Claim the oldest waiting run, and record that a worker looked for runs.
 
-    Return None if no run was claimed. Also record that a worker looked for runs.
+    The limit for runs under way is `most`. Return None if no run was claimed.
     """
     with _connect() as connection:
         connection.execute(query("pipeline", "look"))
@@ -83,14 +83,14 @@ def claim(worker: str, *, most: int) -> ClaimedRun | None:
 
 def _claim(connection: ShortConnection, worker: str, most: int) -> tuple[Any, ...] | None:
     with connection.transaction():
-        # Without this lock, two workers could count the runs at the same time and exceed `most`.
+        # Without this lock, two workers could count the runs at the same time and exceed the limit.
         connection.execute(query("pipeline", "lock"))
         parameters = {"worker": worker, "most": most}
         return connection.execute(query("pipeline", "claim"), parameters).fetchone()
 
 
 def beat(run_id: int, worker: str, report: Report) -> str | None:
-    """Store a run's progress. Return the user who cancelled the run, or an empty string.
+    """Store a run's progress. Return the name of the user who cancelled the run, or an empty string.
 
     Return None if the run no longer belongs to this worker.
     """
@@ -110,7 +110,7 @@ def end(
     result: Mapping[str, Any] | None = None,
     error: str = "",
 ) -> None:
-    """Store the end of a run, unless the run no longer belongs to this worker."""
+    """Store the end of a run, if the run still belongs to this worker."""
     with _connect() as connection:
         connection.execute(
             query("pipeline", "end"),
@@ -126,7 +126,7 @@ def end(
 
 
 def end_silent(silent_s: int) -> int:
-    """Mark runs as failed if their worker was silent for `silent_s` seconds. Return their number. Safe to repeat."""
+    """Mark runs as failed if their worker was silent for `silent_s` seconds. Return the number of failed runs."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "end_silent"), {"silent_s": silent_s}).rowcount
 
@@ -134,16 +134,16 @@ def end_silent(silent_s: int) -> int:
 def request_due() -> int:
     """Insert a run for each schedule that is due. Return the number of runs.
 
-    Skip a schedule if a run of its job and subject has not ended.
+    Skip a schedule if an earlier run of its job and subject has not ended.
     """
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_due")).rowcount
 
 
 def request_offloads() -> int:
-    """Insert an offload run for each topic whose policies ask for one. Return the number of runs.
+    """Insert an offload run for each topic whose policies ask for offloading. Return the number of runs.
 
-    Skip a topic if its last offload run has not ended or was inserted in the last ten minutes.
+    Skip a topic if its latest offload run has not ended or is less than ten minutes old.
     """
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_offloads")).rowcount
@@ -156,11 +156,11 @@ def trim(keep_days: int) -> int:
 
 
 def trim_insights(before_ms: int) -> int:
-    """Delete hourly statistics of topics, from hours that began before `before_ms`. Return the number of rows."""
+    """Delete topics' statistics of hours that began before `before_ms`. Return the number of deleted rows."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "trim_insights"), (before_ms,)).rowcount
 
 
 def _json(value: object) -> str:
-    # Samples of messages may contain NUL, which PostgreSQL does not store.
+    # Samples of messages may contain U+0000, which PostgreSQL cannot store.
     return json.dumps(value).replace("\\u0000", "\\ufffd")
