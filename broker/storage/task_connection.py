@@ -1,7 +1,6 @@
-"""Connections of Celery's tasks. A Celery process keeps its connections between tasks.
+"""PostgreSQL connections of Celery tasks. A Celery process keeps its connections between tasks.
 
-A new connection costs 15 ms of CPU time, most of it to check the password. PostgreSQL must also plan every statement
-again.
+A new connection costs 15 ms of CPU time, mostly for the password check.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from broker.storage.short_connection import ShortConnection, short_connection
 
 __all__ = ["keep_connections", "task_connection"]
 
-_MOST_KEPT: Final = 1  # Two threads rarely need a connection at once
+_MOST_KEPT: Final = 1  # Two threads rarely need a connection at the same time
 
 _kept: defaultdict[tuple[str, int], list[ShortConnection]] | None = None
 
@@ -32,10 +31,10 @@ def keep_connections() -> None:
 
 @contextmanager
 def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[ShortConnection]:
-    """Lend a connection. If this process keeps connections, a later call with the same arguments may get it again.
+    """Lend a connection. After `keep_connections`, a later call with the same arguments may reuse the connection.
 
-    A task that changes a session setting needs a `name` of its own, because the setting stays changed. Raises
-    psycopg.OperationalError.
+    A task that changes a session setting needs its own `name`, because the setting stays changed. Raises
+    psycopg.OperationalError if the connection cannot be opened.
     """
     key = (name, statement_timeout_ms)
     connection = _take(key) or short_connection(name, statement_timeout_ms=statement_timeout_ms)
@@ -56,7 +55,7 @@ def _take(key: tuple[str, int]) -> ShortConnection | None:
             connection = _kept[key].pop()
         except IndexError:
             return None
-        # If the server sent something to an idle session, the server most likely ended the session.
+        # If the server sent something on an idle connection, the server has most likely closed the connection.
         if not select([connection], [], [], 0)[0]:
             return connection
         connection.close()

@@ -1,6 +1,6 @@
 """Apply late acks.
 
-An ack is late while the broker must load the message counts of the acked entries, or while another late ack is ahead.
+An ack is late if the broker must first load the message counts of the acked entries, or if an earlier ack is late.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """Applies the late acks of one subscription. Calls `failed` if an ack raises an unexpected error."""
+    """Applies the late acks of one subscription. Calls `failed` if applying an ack raises an unexpected error."""
 
     def __init__(
         self,
@@ -64,4 +64,4 @@ class AcksWithoutCounts:
                     self._failed(command, error)
                 self._carry_out(effects)
         finally:
-            acks.forget_late()  # Late acks are left only if the broker is stopping
+            acks.forget_late()  # Only a stopping broker still has late acks here

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_batches", "require_consumer_room", "require_new_subscription", "splits_batches"]
 
-_FIRST_WITH_BATCHES: Final = 4  # Version of Pulsar's protocol
+_FIRST_WITH_BATCHES: Final = 4  # Version of Pulsar's binary protocol
 
 
 def require_consumer_room(
@@ -37,8 +37,8 @@ def require_new_subscription(
 ) -> None:
     """Check that one more durable subscription may be created.
 
-    Raises SubscriptionNotFound if attaching may not create subscriptions. Raises NotAllowed if the topic has reached
-    its limit.
+    Raises SubscriptionNotFound if `by_attaching` is True and automatic creation is disabled. Raises NotAllowed if the
+    topic has reached its limit.
     """
     if by_attaching and not policies.auto_create_subscriptions:
         raise SubscriptionNotFound(
@@ -56,9 +56,9 @@ def splits_batches(identity: ClientIdentity) -> bool:
 
 
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
-    """Check that this client can read every batch that the topic has had. Raises UnsupportedVersion.
+    """Raise UnsupportedVersion if this client cannot read batches but the topic has had batches.
 
-    Batches of one message do not count.
+    Batches of one message are not detected.
     """
     if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(

@@ -25,7 +25,7 @@ __all__ = ["Storing", "Surroundings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storing:
-    """The objects that store cursors and moves of cursors in PostgreSQL."""
+    """The objects that store cursors and cursor moves in PostgreSQL."""
 
     pool: ConnectionPool
     epochs: Epochs
@@ -45,5 +45,5 @@ class Surroundings:
     entry_filters: Sequence[EntryFilter]
     tracing: Tracing | None  # None = VELA_OTEL is off
     interception: Interception | None
-    may_send: Callable[[], bool]  # False while another process may have taken the topics
-    next_key: Callable[[], int]  # Returns a new consumer's key, unique in this process
+    may_send: Callable[[], bool]  # False while another process may own the topics
+    next_key: Callable[[], int]  # Returns a key for a new consumer, unique in this process

@@ -80,11 +80,11 @@ class ConsumerRates(Protocol):
     """The part of the topic's rates that consumers use."""
 
     def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
-        """Return how many messages per second the consumer received, acked and received again."""
+        """Return the consumer's rates per second: received, acked and redelivered messages."""
 
 
 class Consumer(Member):
-    """One attached consumer. It passes commands to its subscription, and deliveries to its sink, which sends them."""
+    """One attached consumer. It passes commands to its subscription. Its sink sends deliveries to the client."""
 
     def __init__(
         self,
@@ -96,14 +96,14 @@ class Consumer(Member):
         dispatch: DispatchConsumer,
         now_ms: int,
     ) -> None:
-        # Do not keep the schema, because it may take a megabyte.
+        # Do not keep the schema, because a schema may take a megabyte.
         super().__init__(dispatch, replace(request, schema=None), now_ms, address=identity.address)
         self.identity = identity
         self.sink = sink
         self.is_open = True
         self.epoch = request.epoch  # None = the client uses no epochs
         self.due_filter: DueFilter | None = None
-        # The departure fields are valid once the consumer is closed.
+        # The departure fields are valid only after the consumer is closed.
         self.departure = DepartureCause.LOST
         self.departure_detail = ""
         self._subscription = subscription
@@ -151,11 +151,12 @@ class Consumer(Member):
     ) -> None:
         """Acknowledge entries. Safe to repeat.
 
-        `on_durable` is called once, when the ack is stored or has failed. Acks by readers and on non-persistent topics
-        are never stored. For such an ack, `on_durable` is called when the ack is applied.
+        `on_durable` is called once, when the ack is stored or has failed. For readers and non-persistent topics,
+        `on_durable` is called when the ack is applied.
 
-        A client that discards an entry gives a `validation_error` and grants one permit for the entry. This method
-        grants the remaining permits, unless the client could not decrypt the entry or `permits_settled` is set.
+        If `validation_error` is set, the client has discarded the entry and granted one permit. This method grants
+        the permits for the other messages of the entry. If the client could not decrypt the entry, or if
+        `permits_settled` is set, this method grants nothing.
         """
         if self.is_open:
             self._subscription.ack(
@@ -174,9 +175,9 @@ class Consumer(Member):
             )
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Redeliver these entries, or all entries pending at this consumer if `positions` is None.
+        """Redeliver these entries. If `positions` is None, redeliver all entries pending at this consumer.
 
-        A higher `epoch` becomes the epoch of every later delivery, even if the request is ignored.
+        A higher `epoch` replaces the epoch of this consumer.
         """
         if epoch is not None and (self.epoch is None or epoch > self.epoch):
             self.epoch = epoch
@@ -191,7 +192,7 @@ class Consumer(Member):
     def filter_due(self, due_filter: DueFilter) -> None:
         """Let `due_filter` choose which overdue messages are redelivered.
 
-        Messages that `due_filter` does not return stay pending at this consumer, without a deadline.
+        Messages that `due_filter` does not choose stay pending at this consumer, without a deadline.
         """
         self.due_filter = due_filter
 
@@ -201,7 +202,7 @@ class Consumer(Member):
             try:
                 return self.due_filter(due)
             except Exception:
-                # The deliveries have lost their deadlines, so no timer would redeliver them later.
+                # Redeliver all these messages now, because no timer would redeliver them later.
                 logger.exception(
                     "consumer %s: deciding about overdue messages failed; all are redelivered",
                     self.name,
@@ -210,7 +211,7 @@ class Consumer(Member):
         return [each.position for each in due]
 
     def redelivery_count(self, position: Position) -> int:
-        """Return the redelivery count of an entry, which is always 0 on Exclusive and Failover."""
+        """Return the redelivery count of an entry. On Exclusive and Failover, the count is always 0."""
         return self._subscription.redelivery_count(position)
 
     def has_ledger(self, ledger_id: int) -> bool:
@@ -229,9 +230,9 @@ class Consumer(Member):
         return await self._subscription.read_entry(position)
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks entries of this consumer, even after the consumer has left.
+        """Return a function that acks entries of this consumer, even after the consumer is detached.
 
-        After a reset, a seek or an undo, the function does nothing, because its acks belong to earlier deliveries.
+        After a cursor reset, the function does nothing, because the acks belong to earlier deliveries.
         """
         return self._subscription.acker(self)
 
@@ -241,14 +242,14 @@ class Consumer(Member):
         self._subscription.letter_written(self, position, event, topic)
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
-        """Close the consumers and move the cursor to `position`. Cancelling does not stop the move.
+        """Close the subscription's consumers and move the cursor to `position`. Cancelling does not stop the move.
 
         On Failover, only the active consumer and this consumer are closed. Raises BrokerError on failure.
         """
         await self._subscription.seek_position(self, position, remaining)
 
     async def seek_time(self, time_ms: int) -> None:
-        """Close the consumers and move the cursor to the first entry appended at or after this time.
+        """Close the subscription's consumers and move the cursor to the first entry appended at or after `time_ms`.
 
         Cancelling can stop the search for this entry, but not the move.
         """
@@ -272,7 +273,7 @@ class Consumer(Member):
             self._subscription.pump()
 
     def stop_delivery(self) -> None:
-        """Stop delivery before `detach`, because the connection is lost."""
+        """Stop delivery, because the connection is lost. The caller then calls `detach`."""
         self.dispatch.writable = False
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
@@ -325,7 +326,7 @@ class Consumer(Member):
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand these deliveries to the sink.
 
-        If the client is too old to read a batch, the sink gets only the other entries. The connection is then closed.
+        If there are batches and the client is too old to read them, deliver the other entries and close the connection.
         """
         batches: list[Delivery] = []
         if not self._splits_batches:

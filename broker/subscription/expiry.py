@@ -1,4 +1,4 @@
-"""Find and ack messages that are too old."""
+"""Expire messages: find and ack messages that are too old."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
-    """Return the newest entry appended before `before_ms`, or None if nothing expires."""
+    """Return the position of the newest entry appended before `before_ms`, or None if nothing expires."""
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers
     first = cursor.read_from()
@@ -33,9 +33,9 @@ async def expire_target(subscription: Subscription, before_ms: int) -> Position 
 
 
 async def expire(subscription: Subscription, older_than_ms: int) -> int:
-    """Ack all messages older than `older_than_ms`, even pending and delayed messages. Return their number.
+    """Ack all messages older than `older_than_ms`, even pending and delayed messages.
 
-    The cursor's version does not change, so a move that an operator has planned stays valid. Safe to repeat.
+    Return the number of messages acked. Safe to repeat.
     """
     before_ms = subscription.now_ms() - older_than_ms
     target = await expire_target(subscription, before_ms)

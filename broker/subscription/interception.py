@@ -21,7 +21,7 @@ class Interception:
 
     def __init__(self, interceptors: Sequence[DispatchInterceptor]) -> None:
         self._interceptors = interceptors
-        self._complained: set[int] = set()  # Uses id(), because an interceptor may be unhashable
+        self._complained: set[int] = set()  # Contains id() values, because an interceptor may be unhashable
         self.failures = 0
 
     def sending(self, topic: str, subscription: str, consumer: str, deliveries: Sequence[Delivery]) -> None:

@@ -1,4 +1,4 @@
-"""Acknowledge messages for the broker itself."""
+"""Acknowledgements that the broker itself makes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["ack_for_broker"]
 async def ack_for_broker(subscription: Subscription, acks: Sequence[tuple[Position, int | None]]) -> None:
     """Acknowledge entries, and wait until the acks are durable. Safe to repeat.
 
-    Each position comes with a bitset of the messages that stay unacked. None acks the whole entry. Raises BrokerError
-    on failure. After an error or a cancellation, some acks may have been applied.
+    Each position comes with a bitset of the messages that stay unacked. If the bitset is None, the whole entry is
+    acked. Raises BrokerError on failure. After an error or a cancellation, some acks may have been applied.
     """
     durable: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
     async with subscription.moves.idle():

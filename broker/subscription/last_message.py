@@ -25,7 +25,10 @@ class LastMessages:
         self._compacted = compacted
 
     async def find(self, *, read_compacted: bool) -> tuple[Position, int]:
-        """Return the last message's position, and the message's number in its batch, from 1. 0 means no batch."""
+        """Return the position of the last message, and its number in the batch, counted from 1.
+
+        Without a batch, the number is 0.
+        """
         while True:
             position = self._log.ledgers.last_position()
             horizon = self._compacted.horizon if read_compacted else None
@@ -36,7 +39,7 @@ class LastMessages:
             entry = self._log.cached_entry(position)
             if entry is None:
                 found = await self._reader.read_chosen([position])
-                if not found:  # The entry was trimmed meanwhile
+                if not found:  # The entry was trimmed before the read
                     continue
                 (entry,) = found
             return position, entry.messages if entry.is_batch else 0

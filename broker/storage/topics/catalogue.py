@@ -39,7 +39,8 @@ class TopicDetails:
 class LastCompaction:
     """The state of a topic's compaction.
 
-    `removed_messages` and `duration_ms` are those of the last successful run. A time of 0 means never.
+    `removed_messages` and `duration_ms` describe the last successful run. `succeeded_ms` is 0 if no run has
+    succeeded, and `failed_ms` is 0 if no run has failed.
     """
 
     state: str  # RUNNING, SUCCESS or ERROR
@@ -62,7 +63,7 @@ class LastOffload:
 class OffloadRun:
     """A run of the offload job, which writes ledgers to files."""
 
-    state: str  # One of waiting, running, done, failed and cancelled
+    state: str  # One of: waiting, running, done, failed, cancelled
     error: str
 
 
@@ -71,7 +72,7 @@ async def topics_of(
 ) -> list[str]:
     """Return the sorted full names of a namespace's topics.
 
-    If `partitioned` is set, these are the partitioned topics, otherwise the topics and partitions that store messages.
+    If `partitioned` is True, return only partitioned topics. Otherwise return only partitions and unpartitioned topics.
     """
     cursor = await connection.execute(
         query("catalogue", "topics_of"),
@@ -94,7 +95,7 @@ async def subscriptions_of(connection: Connection, name: str) -> list[str]:
 
 
 async def subscription_properties(connection: Connection, topic_id: int) -> dict[str, Mapping[str, str]]:
-    """Return properties by subscription name. Subscriptions without properties are left out."""
+    """Return the properties of a topic's subscriptions, by name. Subscriptions without properties are left out."""
     cursor = await connection.execute(query("catalogue", "subscription_properties"), (topic_id,))
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
@@ -129,7 +130,10 @@ async def last_offload_run(connection: Connection, topic_id: int) -> OffloadRun 
 
 
 async def properties_of(connection: Connection, topic: str, subscription: str) -> Mapping[str, str]:
-    """Return the properties of a subscription on a topic, or on the first partition where it has properties."""
+    """Return the properties of a subscription.
+
+    On a partitioned topic, use the first partition where the properties are not empty.
+    """
     cursor = await connection.execute(query("catalogue", "properties_of"), (topic, subscription))
     row = await cursor.fetchone()
     return {} if row is None else row[0]

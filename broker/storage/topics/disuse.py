@@ -1,4 +1,4 @@
-"""Find topics in PostgreSQL that may be unused or have unused subscriptions."""
+"""Find stored topics that may be unused or may have unused subscriptions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["idle_topics"]
 async def idle_topics(
     connection: Connection, *, after: int, known: Sequence[int], now_ms: int, defaults: Policies, limit: int
 ) -> list[tuple[int, str]]:
-    """Return the id and full name of topics that may be inactive or have expired subscriptions.
+    """Return the id and full name of topics that may be inactive or may have expired subscriptions.
 
     A topic or subscription without a recorded use counts as unused. The topics are sorted by id. Their ids are above
-    `after` and not in `known`. `defaults` apply where a policy document sets no value.
+    `after` and not in `known`. `defaults` apply to policies that the topic and its namespace do not set.
     """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),

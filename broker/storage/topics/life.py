@@ -23,7 +23,10 @@ async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) 
 
 
 async def members(connection: Connection, name: str) -> dict[int, str]:
-    """Return the id and full name of a topic, or of each of its partitions in order, if the topic exists."""
+    """Return the id and full name of a topic, or of every partition of a partitioned topic, in order.
+
+    If the topic does not exist, the result is empty.
+    """
     cursor = await connection.execute(query("topic_life", "members"), (name,))
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
@@ -35,14 +38,14 @@ async def subscription_names(connection: Connection, topic_ids: Sequence[int]) -
 
 
 async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
-    """Return the total stored bytes of these topics, as last reported."""
+    """Return the total stored bytes of these topics, from the broker's last report."""
     cursor = await connection.execute(query("topic_life", "stored_bytes"), (list(topic_ids),))
     row = await cursor.fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
-    """Delete all of these topics and their partitioned parent, or nothing. Safe to repeat.
+    """Delete these topics and their partitioned parent, or delete nothing. Safe to repeat.
 
     `epochs` maps topic ids to owner epochs. The audit log stays. Entries stay until their tables are dropped.
     Return False if a topic has another owner now, if the parent has other partitions, or if the topics do not exist.

@@ -43,7 +43,7 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
     """Delete a namespace, unless it has topics. Safe to repeat.
 
-    Also delete its tenant if this was the tenant's last namespace, unless `set_tenant` created or changed the tenant.
+    Then delete the tenant if it has no namespaces. A tenant that `set_tenant` created or changed stays.
     """
     async with connection.transaction():
         await connection.execute(query("namespaces", "delete"), {"tenant": tenant, "namespace": namespace})
@@ -87,6 +87,6 @@ async def granted_admins(connection: Connection, name: str) -> list[str]:
 
 
 async def of_tenant(connection: Connection, name: str) -> list[str]:
-    """Return the sorted names of a tenant's namespaces, without the tenant's name."""
+    """Return the sorted names of a tenant's namespaces, without the tenant prefix."""
     cursor = await connection.execute(query("namespaces", "of_tenant"), (name,))
     return [row[0] for row in await cursor.fetchall()]

@@ -21,7 +21,7 @@ class Growth:
     before: int
     after: int  # Number of partitions; equal to `before` if none were added
     subscriptions: tuple[str, ...] = ()  # Names of the subscriptions that every new partition got
-    # Existing topics that have the names of new partitions. If there are any, no partition was added.
+    # Existing topics that already have the name of a missing partition. If there are any, no partition was added.
     taken: tuple[str, ...] = ()
 
 
@@ -58,7 +58,7 @@ async def grow(connection: Connection, name: TopicName, partitions: int) -> Grow
 
 
 async def subscription_names(connection: Connection, name: str) -> list[str]:
-    """Return the sorted names of the subscriptions that at least one partition of a topic has."""
+    """Return the sorted names of all subscriptions of a topic's partitions."""
     cursor = await connection.execute(query("partitions", "subscription_names"), (name,))
     return [each for (each,) in await cursor.fetchall()]
 
@@ -73,7 +73,7 @@ async def statistics(connection: Connection, name: str) -> Sequence[tuple[Any, .
 
 
 async def subscription_statistics(connection: Connection, name: str) -> Sequence[tuple[Any, ...]]:
-    """Return a row for each subscription of each partition, or of a topic that is not partitioned.
+    """Return a row for each subscription of each partition, or for each subscription of an unpartitioned topic.
 
     The query `subscription_statistics` in partitions.sql lists the columns.
     """

@@ -15,11 +15,11 @@ __all__ = ["StoredPolicies", "change", "in_force", "of_namespace", "of_topic", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPolicies:
-    """The policy document of a namespace or topic. Its values are not checked."""
+    """The policy document of a namespace or topic. The values in the document are not validated."""
 
     row_id: int
     document: Mapping[str, object]
-    above: Mapping[str, object]  # Document of a topic's namespace; empty if this is a namespace's document
+    above: Mapping[str, object]  # For a topic, the document of its namespace; for a namespace, empty
 
 
 async def of_namespace(connection: Connection, tenant: str, namespace: str) -> StoredPolicies | None:
@@ -55,7 +55,7 @@ async def change(
 
 
 async def overriding(connection: Connection, namespace_id: int, names: Sequence[str]) -> dict[str, int]:
-    """Return how many topics of the namespace set each policy. Policies that no topic sets are left out."""
+    """Return how many topics of the namespace set each of these policies. Policies that no topic sets are left out."""
     cursor = await connection.execute(
         query("policies", "overriding"), {"namespace_id": namespace_id, "names": list(names)}
     )
@@ -65,9 +65,9 @@ async def overriding(connection: Connection, namespace_id: int, names: Sequence[
 async def in_force(
     connection: Connection, names: Sequence[str]
 ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
-    """Return the name, namespace document and topic document of each of these topics that exists.
+    """Return the name, namespace document and topic document of every existing topic in `names`.
 
-    A partition has the document of its partitioned topic.
+    The topic document of a partition is the document of its partitioned topic.
     """
     cursor = await connection.execute(query("policies", "in_force"), (list(names),))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]

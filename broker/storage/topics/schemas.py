@@ -26,9 +26,9 @@ async def of_topic(connection: Connection, topic_name: str) -> list[StoredSchema
 
 
 async def add(connection: Connection, topic_name: str, version: int, schema: SchemaDefinition) -> bool:
-    """Store a version of a topic's schema. Return False if the version number is taken.
+    """Store a version of a topic's schema. Return False if this version number already exists.
 
-    An earlier try whose answer was lost may have taken the number.
+    If the answer to an earlier call was lost, that call may have stored the version.
     """
     cursor = await connection.execute(
         query("schemas", "add"),

@@ -1,7 +1,7 @@
 """Topics, ledgers, segments and owner epochs in PostgreSQL.
 
-A segment is a pair of tables with the entries of many ledgers. A topic's owner epoch rises when a broker process takes
-the topic, so that writes of an earlier owner are refused.
+A segment is a pair of tables with the entries of many ledgers. A topic's owner epoch rises when another broker
+process becomes the topic's owner. Then writes of the earlier owner are refused.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class TopicRow:
 
     topic_id: int
     partitions: int  # 0 = not a partitioned topic
-    partition: int  # Number at the end of the topic's name; -1 = none
+    partition: int  # Partition number from the topic's name; -1 = none
     terminated: bool
-    # The stored policies are not validated. A partition has the topic policies of its parent.
+    # The stored policies are not validated. A partition has the topic policies of its partitioned topic.
     namespace_policies: Mapping[str, object]
     topic_policies: Mapping[str, object]
-    last_used_ms: int  # When the last client left; 0 = not known
+    last_used_ms: int  # When a client last used the topic; 0 = not known
     producer_epoch: int | None  # Epoch of the last exclusive producer
     has_deduplication: bool
 
@@ -84,11 +84,11 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRoll:
-    """The end of a topic's log, at which the next ledger begins."""
+    """A request to seal a topic's open ledger and open the next ledger."""
 
     topic_id: int
     sealing: LedgerInfo | None  # The open ledger, if any
-    entries_before: int  # Total of the topic, including trimmed entries
+    entries_before: int  # Entries of the topic before the next ledger, including trimmed entries
     messages_before: int
     bytes_before: int
 
@@ -185,7 +185,10 @@ async def _insert_topics(
 
 
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
-    """Return the sorted full names of persistent topics and partitions, without partitioned parents."""
+    """Return the sorted full names of a namespace's persistent topics.
+
+    Partitions are included. Partitioned topics are not.
+    """
     escaped = (
         f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     )
@@ -194,7 +197,7 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
 
 
 async def take_topics(connection: Connection, topic_ids: Collection[int], *, token: int) -> dict[int, int]:
-    """Take ownership of the topics that still exist. Return their new epochs by topic.
+    """Take ownership of the topics that still exist. Return their new epochs by topic id.
 
     `token` identifies the new owner. Waits until the earlier owner's last appends have ended.
     """
@@ -211,9 +214,9 @@ async def take_topics(connection: Connection, topic_ids: Collection[int], *, tok
 
 
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
-    """Raise the epoch of each topic that still has the epoch in `epochs`. Return the new epochs by topic.
+    """Increase the owner epoch of each topic that still has the epoch in `epochs`. Return the new epochs by topic id.
 
-    `token` identifies the owner. Safe to repeat with the same token. Waits until older statements on the topics have
+    `token` identifies the owner. Safe to repeat with the same token. Waits until earlier statements on the topics have
     ended.
     """
     cursor = await connection.execute(
@@ -224,7 +227,7 @@ async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, t
 
 
 async def owned(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
-    """Return the topics that still have these epochs. The epochs stay locked until the transaction ends."""
+    """Return the ids of the topics that still have these epochs. The epochs stay locked until the transaction ends."""
     cursor = await connection.execute(
         query("topics", "owned"), {"topic_ids": list(epochs.keys()), "epochs": list(epochs.values())}
     )
@@ -275,7 +278,7 @@ async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
 async def roll_ledgers(
     connection: Connection, rolls: Sequence[tuple[LedgerRoll, int]], *, segment_id: int, now_ms: int
 ) -> dict[int, int]:
-    """Seal each topic's open ledger and open the next ledger. Return the new ledger ids by topic.
+    """Seal each topic's open ledger and open the next ledger. Return the new ledger ids by topic id.
 
     `rolls` pairs each roll with the topic's owner epoch. Topics with another epoch do not change. Safe to repeat.
     """
@@ -309,7 +312,7 @@ async def newest_segment(connection: Connection) -> tuple[int, int] | None:
 
 
 async def open_segment(connection: Connection, now_ms: int) -> int:
-    """Create a segment with its two tables and return its id."""
+    """Create a segment with its two tables. Return the segment's id."""
     cursor = await connection.execute(query("topics", "open_segment"), (now_ms,))
     row = await cursor.fetchone()
     if row is None:
@@ -323,14 +326,14 @@ async def close_segment(connection: Connection, segment_id: int, now_ms: int) ->
 
 
 async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
-    """Close every open segment older than `open_id`, except the segment for copies of ledgers that are kept long."""
+    """Close every open segment older than segment `open_id`. Long-lived segments stay open."""
     await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
 
 
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
-    """Replace the views that show all entries. Return False if the views stay locked. Safe to repeat.
+    """Replace the views that show all entries. Return False if the views stay locked too long. Safe to repeat.
 
-    `read_role` gets SELECT on the views and tables, unless the name is empty.
+    If `read_role` is not empty, this role gets SELECT on the views and tables.
     """
     try:
         async with connection.transaction():

@@ -1,9 +1,9 @@
-"""Apply acks of clients. An ack changes the cursor and dispatcher at once. The cursor is stored later.
+"""Apply acks of clients. An ack changes the cursor and dispatcher immediately. The cursor is stored later.
 
-An ack is late when the message counts of its entry are not in memory. Every later ack waits behind that ack.
+An ack is late if the message counts of its entry are not in memory, or if an earlier ack is late.
 
-While the cursor is moved, acks are put off until the move ends. If the move forgets which entries are pending, acks are
-refused instead.
+While the cursor is being moved, acks are put off until the move ends. If the move forgets which entries are pending,
+acks are refused instead.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class AckCommand(NamedTuple):
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # The client discarded the entries and granted one permit for each
-    resets: int  # Number of moves that had forgotten pending entries when the command came
+    returns_permits: bool  # The client discarded the entries and granted one permit for each entry
+    resets: int  # Number of earlier moves that forgot pending entries
 
 
 class Acks:
@@ -105,7 +105,7 @@ class Acks:
         return (Say(_WARNING, "%s discarded a message: %s (%s so far)", (member.name, reason, count)),)
 
     def _ignore(self, command: AckCommand) -> Effects:
-        """Ignore a cumulative ack. Its receipt still says success."""
+        """Ignore a cumulative ack, but report success to the client."""
         counters = self._state.counters
         counters.ignored_acks += 1
         effects: list[Effect] = []
@@ -117,7 +117,7 @@ class Acks:
         return effects
 
     def _apply(self, command: AckCommand) -> Effects:
-        """Apply a command. Raises IndexMissing if counts are not in memory. The call can then be repeated."""
+        """Apply a command. Raises IndexMissing if message counts must be loaded before another try."""
         member, acks, cumulative, receipt, returns_permits, _ = command
         state = self._state
         cursor, dispatcher, deadlines, counters = (
@@ -138,8 +138,8 @@ class Acks:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
             if cumulative and position.entry_id < 0 and self._ledgers.get(position.ledger_id) is not None:
-                # For a cumulative ack inside a batch, clients send the id of the entry before the batch. The entry id
-                # before a ledger's first entry is -1.
+                # A client that acks cumulatively inside a batch sends the id of the previous entry. For a ledger's
+                # first entry, the previous id is -1.
                 position = self._ledgers.previous_of(position)
             if cumulative and story.watches_acks:
                 newly = list(without_acked(cursor, self._ledgers.spans(cursor.mark_delete, position)))
@@ -180,9 +180,9 @@ class Acks:
         return self._applied(receipt, wrong, said)
 
     def _record_cumulative(self, member: Member, position: Position, newly: list[Range]) -> None:
-        """`newly` contains the ranges of entries that were not acked before."""
+        """Record a cumulative ack. `newly` contains the ranges of entries that were not acked before."""
         story, now_ms = self._state.story, member.last_ack_ms
-        if newly and not self._state.cursor.is_acked(position):  # The last entry is acked in part
+        if newly and not self._state.cursor.is_acked(position):  # The last entry is only partly acked
             ledger_id, first, last = newly.pop()
             if first < last:
                 newly.append((ledger_id, first, last - 1))
@@ -207,7 +207,7 @@ class Acks:
     # -- late acks -----------------------------------------------------------------------------------------------
 
     def apply_first_late(self) -> Effects:
-        """Apply the oldest late ack. During a move, put off all late acks.
+        """Apply the oldest late ack. During a move, put off all late acks instead.
 
         Raises IndexMissing if message counts must be loaded before another try. Raises ServiceNotReady if a move has
         forgotten the pending entries, or if the subscription is deleted.
@@ -224,7 +224,7 @@ class Acks:
         return effects
 
     def refuse_first_late(self, error: BrokerError) -> Effects:
-        """Refuse the oldest late ack. Part of it may have been applied."""
+        """Refuse the oldest late ack. Part of the ack may have been applied."""
         command = self._late.pop(0)
         effects: list[Effect] = [Wish.DIRTY] if self._state.is_durable else []
         if command.receipt is not None:
@@ -232,11 +232,11 @@ class Acks:
         return effects
 
     def drop_first_late(self) -> None:
-        """Remove the oldest late ack. The caller must answer its receipt."""
+        """Remove the oldest late ack. The caller must answer the client."""
         self._late.pop(0)
 
     def forget_late(self) -> None:
-        """Forget all late acks when the broker stops. Their messages are delivered again."""
+        """Forget all late acks when the broker stops. The messages are delivered again."""
         self._late.clear()
 
     # -- moves ---------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Acks:
     # -- the broker's own acks -----------------------------------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None, now_ms: int) -> None:
-        """Ack the messages whose bit in `remaining` is 0. None acks the whole entry.
+        """Ack the messages whose bit in `remaining` is 0. If `remaining` is None, ack the whole entry.
 
         Raises IndexMissing or InvalidAck.
         """

@@ -1,7 +1,7 @@
-"""The effects that a subscription's state machine returns to its runner.
+"""Effects that a subscription's state machine returns. The subscription's runner carries out the effects.
 
-An effect names a consumer by its key, because the consumer may leave before the runner acts. Named tuples are
-created faster than dataclasses.
+Effects contain consumer keys instead of consumers, because a consumer may be detached before the runner acts. Most
+effects are named tuples, because named tuples are created faster than dataclasses.
 """
 
 from __future__ import annotations
@@ -76,25 +76,25 @@ class Batch(NamedTuple):
 
 
 class ReadAhead(NamedTuple):
-    """Read the log from `position` and report the entries."""
+    """Read the log from `position` and report the entries to the state machine."""
 
     position: Position
 
 
 class ReadChosen(NamedTuple):
-    """Read these entries and report them."""
+    """Read these entries and report them to the state machine."""
 
     positions: Sequence[Position]
 
 
 class ReadCompacted(NamedTuple):
-    """Read the entries that compaction kept, beginning at `first`, and report them."""
+    """Read compacted entries from `first` and report them to the state machine."""
 
     first: Position
 
 
 class LoadCounts(NamedTuple):
-    """Load the message counts of these entries, then send."""
+    """Load the message counts of these entries, then continue sending."""
 
     ranges: Sequence[Range]
 
@@ -122,7 +122,7 @@ class TellActive(NamedTuple):
     """On Failover, tell a consumer whether it is active."""
 
     key: int
-    waits: bool  # Whether to wait until the current callback has answered SUBSCRIBE
+    waits: bool  # Whether to wait until SUBSCRIBE is answered
 
 
 class TellEnd(NamedTuple):
@@ -139,7 +139,7 @@ class AskConsumer(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """Arrange a call of the machine's `time_passed` at `due_ms`."""
+    """Call the state machine's `time_passed` at `due_ms`."""
 
     due_ms: int
 
