@@ -25,7 +25,7 @@ class BackgroundTasks:
         return len(self._tasks)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Keep a task until its end. Logs a BrokerError at INFO and other errors at ERROR."""
+        """Keep a task until it ends. Log a BrokerError at INFO, and other errors at ERROR."""
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
@@ -37,7 +37,7 @@ class BackgroundTasks:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not task.done():  # The caller is gone, so only the log can show the outcome
+            if not task.done():  # The cancelled caller cannot see a failure, so log it
                 task.add_done_callback(self._done)
             raise
 

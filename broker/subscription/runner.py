@@ -1,7 +1,7 @@
-"""Pass events to one subscription's machine, and carry out the machine's effects.
+"""Pass events to the state machine of one subscription, and carry out the effects that the machine returns.
 
-`pump` delivers entries that are in memory. A task reads the entries and message counts that are not, then calls
-`pump` again. This file has over 400 lines because each method of the machine and each effect needs a few lines here.
+`pump` delivers entries that are in memory. If entries are missing, a background task reads them and calls `pump`
+again. This file has over 400 lines because each event and each effect needs a few lines.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = ["SubscriptionRunner"]
 
 logger = logging.getLogger(__name__)
 
-# After this many entries or bytes, a subscription lets the waiting callbacks run.
+# After this many entries or bytes, dispatch pauses so that other work on the event loop can run.
 TURN_ENTRIES: Final = 1000
 TURN_BYTES: Final = 4 * 1024 * 1024
 
@@ -67,8 +67,7 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 class SubscriptionRunner:
     """The runner of one subscription. Call its methods only from the event loop.
 
-    `subscription_id` is None for a reader's cursor. `forget` is called when the last consumer of such a cursor leaves,
-    but not during a seek, because the reader then comes back.
+    `subscription_id` is None for a reader's cursor. `forget` is called when the reader has left, but not during a seek.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class SubscriptionRunner:
             else TracedDeliveries(tracing, log.name.full, self.name, is_durable=machine.state.is_durable)
         )
         self._rate_timer: asyncio.TimerHandle | None = None
-        self._unstored_since_s = 0.0  # Monotonic time of the first ack that no flush has collected; 0 = none
+        self._unstored_since_s = 0.0  # Monotonic time of the first ack that waits for a flush; 0 = none
         self._flushing_since_s = 0.0  # Monotonic time of the first ack in the current flush; 0 = none
 
     def carry_out(self, effects: Effects) -> None:
@@ -150,8 +149,8 @@ class SubscriptionRunner:
         try:
             self._deliver_turn()
         except Exception:
-            # Some assigned entries may not have been sent. After the clients subscribe again, the broker reads from the
-            # cursor.
+            # Some entries may be assigned to a consumer but not sent. Close the consumers, so that the broker delivers
+            # these entries again.
             logger.exception(
                 "%s, subscription %s: dispatch failed; its consumers are closed, and their clients subscribe again",
                 self.log.name,
@@ -172,7 +171,7 @@ class SubscriptionRunner:
             if batch.deliveries:
                 self._write(batch, now_ms)
             elif batch.entries:
-                self._report()  # Entries were found, but none is sent now
+                self._report()  # Entries were found, but none of them is sent now
             if not batch.goes_on:
                 break
             entries += batch.entries
@@ -258,7 +257,7 @@ class SubscriptionRunner:
         self._report()
 
     def stop_reading(self) -> None:
-        """Stop the current read, which would repeat for as long as the database is unavailable."""
+        """Stop the current read, which repeats while the database is unavailable."""
         self._reads.stop()
 
     @property
@@ -268,7 +267,7 @@ class SubscriptionRunner:
 
     @property
     def read_fault(self) -> str:
-        """Why the last read failed, or an empty string."""
+        """The reason why the last read failed, or an empty string."""
         return self._reads.fault
 
     # -- requests of consumers -----------------------------------------------------------------------------------
@@ -277,7 +276,7 @@ class SubscriptionRunner:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
-        self.pump()  # Granting permits has no effect other than SEND
+        self.pump()  # Carries out the only effect that the machine returns for permits
 
     def ack(
         self,
@@ -291,7 +290,7 @@ class SubscriptionRunner:
     ) -> None:
         """Apply the acks of one command in memory. The flusher stores the cursor later.
 
-        `returns_permits` means that the client discarded the entries and granted a permit for each entry.
+        If `returns_permits` is set, the client discarded the entries and granted one permit for each entry.
         """
         if validation_error is not None:
             self.carry_out(self._machine.acks.thrown_away(consumer, validation_error))
@@ -317,7 +316,7 @@ class SubscriptionRunner:
         positions: Sequence[Position] | None,
         reason: StoryEvent = StoryEvent.ASKED_AGAIN,
     ) -> None:
-        """Redeliver these entries, or everything pending if `positions` is None."""
+        """Redeliver these entries. If `positions` is None, redeliver all pending entries of the consumer."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
@@ -334,7 +333,7 @@ class SubscriptionRunner:
     def close_consumers(self, reason: str, *, standby: bool = True) -> int:
         """Close every consumer, and return how many were closed.
 
-        If `standby` is False, inactive Failover consumers stay, because they have no pending entries.
+        If `standby` is False, inactive Failover consumers stay connected, because they have no pending entries.
         """
         keys = list(self.consumers) if standby else self._machine.served()
         consumers = [self.consumers[key] for key in keys]
@@ -361,17 +360,17 @@ class SubscriptionRunner:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def run_due(self, now_ms: int) -> int:
-        """Do everything that is due, and return the number of entries. Safe to repeat."""
+        """Do the work that is due, and return the number of affected entries. Safe to repeat."""
         entries, effects = self._machine.redelivery.time_passed(now_ms)
         self.carry_out(effects)
         return entries
 
     def next_due_ms(self) -> int | None:
-        """Return the next due time in Unix milliseconds, if any."""
+        """Return the Unix ms at which `run_due` next has work, or None."""
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Send due delayed messages that were read and are not acked."""
+        """Send these delayed entries. Skip entries that are acked or not yet read."""
         self.carry_out(self._machine.redelivery.replay(positions))
 
     def _switch_soon(self) -> None:
@@ -422,11 +421,11 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The latest operator's act that can or could be undone. 0 = none."""
+        """The id of the latest act that an operator can or could undo; 0 = none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:
-        """Store the cursor soon after a change that is not an ack."""
+        """Schedule a flush of the cursor."""
         self._flusher.mark(self)
 
     def _acks_wait(self) -> None:
@@ -447,14 +446,14 @@ class SubscriptionRunner:
         return None if self._state.is_deleted else self._state.cursor.take_dirty()
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Take back the changes of a flush that was not stored."""
+        """Keep the changes of a failed flush for a later flush."""
         self._state.cursor.put_back(flush)
         self._unstored_since_s = self._flushing_since_s or self._unstored_since_s
         if self._traced is not None:
             self._traced.put_back()
 
     def stored(self, flush: CursorFlush) -> None:
-        """Note that a flush is durable."""
+        """Note that the changes of a flush are stored."""
         self._machine.stored(flush.mark_delete)
         if self._flushing_since_s:
             self._around.instruments.ack_latency.observe(time.monotonic() - self._flushing_since_s)
@@ -462,7 +461,7 @@ class SubscriptionRunner:
             self._traced.stored()
 
     def refusal_changed(self) -> None:
-        """Report that the database has begun or stopped refusing the cursor."""
+        """Report that the database now refuses the cursor, or accepts the cursor again."""
         self._report()
 
     def _changed(self) -> None:
@@ -476,7 +475,7 @@ class SubscriptionRunner:
     async def acks_settled(self) -> None:
         """Wait until every received ack is applied or refused. Safe to cancel.
 
-        A consumer that attaches before that may get messages that clients have already acked.
+        Without this wait, a new consumer could get messages that are already acked.
         """
         await self._late_acks.settled()
 
@@ -487,7 +486,7 @@ class SubscriptionRunner:
         self._ack_failed(command.member.key, command.receipt, error)
 
     def apply_put_off_acks(self) -> None:
-        """Apply the acks that a move has put off."""
+        """Apply the acks that waited for the end of a cursor move."""
         for command in self._machine.acks.take_put_off():
             self.ack(
                 command.member,
@@ -516,7 +515,7 @@ class SubscriptionRunner:
                 text = f"the ack failed inside the broker ({error!r}); the broker's log says more"
                 error = PersistenceFailed(text)
             self._settle(Settle(receipt, error))
-        # If the consumer stayed open, a client that asked for no receipt would assume that its messages are acked.
+        # A client that asked for no receipt notices the failure when its consumer is closed.
         if consumer is not None:
             consumer.closed_by_broker("an ack failed inside the broker; the broker's log says why")
             self.remove_consumer(consumer)

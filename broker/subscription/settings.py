@@ -20,7 +20,7 @@ __all__ = ["SubscriptionSettings", "UnackedLimits"]
 
 
 class UnackedLimits(NamedTuple):
-    """How many messages may be unacked at a time; 0 = no limit."""
+    """How many messages may be unacked at the same time; 0 = no limit."""
 
     per_consumer: int
     per_subscription: int
@@ -32,11 +32,11 @@ class SubscriptionSettings:
 
     batch_index_acks: bool
     counts_every_send: bool
-    failover_by_hash: bool  # Whether a hash ring chooses the active consumer, even on partitions
+    failover_by_hash: bool  # Whether a hash ring chooses the active consumer of a partition
     failover_delay_ms: int
     filter_delay_ms: int  # Delay before a rescheduled entry is filtered again
     max_unacked: UnackedLimits
-    ring_points: int  # Points of each Key_Shared consumer on the hash ring; 0 = no ring, split ranges in half
+    ring_points: int  # Points of each Key_Shared consumer on the hash ring; 0 = no hash ring
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> SubscriptionSettings:

@@ -1,9 +1,9 @@
 """One subscription, in the process that owns the topic.
 
-An act is a recorded change, such as an operator's skip of messages. Some acts can be undone for a while. The delivery
-story is a record of which consumers got and acked each entry.
+An act is a change that the broker records, for example when an operator skips messages. Some acts can be undone for a
+limited time. The delivery story records which consumers got and acked each entry.
 
-The file has over 400 lines, because it has many properties and short methods.
+This file has over 400 lines because it has many properties and short methods.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SubscriptionTopic(Protocol):
 
     @property
     def dispatch_rate(self) -> RatePair | None:
-        """The rate that all subscriptions of the topic share; None = no limit."""
+        """The dispatch rate for all subscriptions of the topic together; None = no limit."""
 
     @property
     def is_terminated(self) -> bool:
@@ -85,13 +85,13 @@ class SubscriptionTopic(Protocol):
     @property
     def compacted(self) -> CompactedView: ...
     def consumers_connected(self) -> int:
-        """Return the number of consumers of all subscriptions. Readers count too."""
+        """Return the number of consumers of all subscriptions, including readers."""
 
     def consumer_left(self, now_ms: int) -> None:
         """Note that the topic was in use until `now_ms`."""
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """Forget a deleted subscription, or a reader's cursor after its last consumer has left."""
+        """Forget a subscription that was deleted, or the cursor of a reader that has left."""
 
 
 class SubscriptionReporter(Protocol):
@@ -119,7 +119,7 @@ class Subscription(SubscriptionRunner):
         reporter: SubscriptionReporter,
         around: Surroundings,
     ) -> None:
-        """`subscription_id` is None for a reader's own cursor, which is not stored."""
+        """If `subscription_id` is None, the cursor belongs to a reader and is not stored."""
         self._topic = topic
         self._storing = storing
         self._reporter = reporter
@@ -173,7 +173,8 @@ class Subscription(SubscriptionRunner):
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
         self._last_messages = LastMessages(log, topic.reader, topic.compacted)
-        # Messages of a dead-letter topic that the broker is publishing again. Outside a batch, the batch index is -1.
+        # Position and batch index of the dead letters that the broker is publishing again now. The index is -1 for a
+        # message outside a batch.
         self.redriving: frozenset[tuple[Position, int]] = frozenset()
         self._ready_at: tuple[int, ...] = ()  # The counts from which `_has_ready` was computed
         self._has_ready = False
@@ -220,7 +221,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def advanced_ms(self) -> int:
-        """The Unix ms at which an ack last moved mark-delete; 0 = never since the topic was loaded."""
+        """The Unix ms at which an ack last moved mark-delete; 0 = not since the topic was loaded."""
         return self._state.advanced_ms
 
     @property
@@ -235,12 +236,12 @@ class Subscription(SubscriptionRunner):
 
     @property
     def read_position(self) -> Position:
-        """The place in the log where the next normal read begins. Replays do not move it."""
+        """The position from which the log is read next."""
         return self._state.read_position
 
     @property
     def gap(self) -> str:
-        """The missing part of the log, in words; empty = none. A gap stops dispatch until the cursor is moved."""
+        """The missing part of the log, as text; empty = no gap. A gap stops dispatch until the cursor is moved."""
         return self._state.gap
 
     @property
@@ -250,28 +251,27 @@ class Subscription(SubscriptionRunner):
 
     @property
     def delayed_entries(self) -> int:
-        """The number of the topic's delayed entries that this subscription skips for now."""
+        """How many of the topic's delayed entries this subscription does not deliver yet."""
         return len(self._delayed) if self._delayed.passes_over(self.type) else 0
 
     @property
     def next_delayed_ms(self) -> int | None:
-        """The Unix ms at which the topic next releases delayed entries; 0 = now, None = unknown."""
+        """The Unix ms at which the next delayed entries may be delivered; 0 = now, None = unknown."""
         return self._delayed.next_due_ms()
 
     @property
     def waiting_messages(self) -> int:
         """An estimate of the number of messages that are neither acked nor delayed.
 
-        The estimate is too high if batches are delayed, and too low if delayed entries are already acked. The estimate
-        is 0 only if no message waits.
+        The estimate is 0 only if there is no such message.
         """
         backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
         if not backlog:
             return 0
         if backlog > delayed:
             return backlog - delayed
-        # Some delayed entries may be acked, so search for an entry that is neither acked nor delayed. The search steps
-        # over all delayed entries, so repeat it only after the counts have changed.
+        # Some delayed entries may be acked, so search for an entry that is neither acked nor delayed. The search may be
+        # slow, so repeat it only after the counts have changed.
         acked, ledgers = self.cursor.totals, self.log.ledgers
         at = (ledgers.total_messages, acked.entries, acked.messages, self.cursor.version, delayed)
         if at != self._ready_at:
@@ -281,27 +281,27 @@ class Subscription(SubscriptionRunner):
 
     @property
     def last_used_ms(self) -> int:
-        """The Unix ms at which a consumer last left. If unknown, the Unix ms at which the topic was loaded."""
+        """The Unix ms at which a consumer last left. If unknown, the time at which the topic was loaded."""
         return self._state.last_used_ms
 
     @property
     def stored_mark_delete(self) -> Position:
-        """The stored mark-delete position, to which a crash would return the cursor."""
+        """The mark-delete position that was last stored."""
         return self._state.stored_mark_delete
 
     @property
     def undo_until_ms(self) -> int:
-        """The Unix ms until which the latest act can be undone; 0 = it cannot be undone."""
+        """The Unix ms until which the latest act can be undone; 0 = no act can be undone."""
         return self._state.undo_until_ms
 
     @property
     def refusal(self) -> RefusedCursor | None:
-        """The reason why storing the cursor was refused; None = not refused."""
+        """Why the database refuses the cursor; None = the cursor is not refused."""
         return self._storing.flusher.refusal_of(self)
 
     @property
     def is_stored(self) -> bool:
-        """Whether the whole state of the cursor is stored. Always False during a flush."""
+        """Whether every change of the cursor is stored. Always False during a flush."""
         return self._storing.flusher.is_settled(self)
 
     def now_ms(self) -> int:
@@ -313,7 +313,7 @@ class Subscription(SubscriptionRunner):
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer. Waits while another attach or a move of the cursor runs.
+        """Attach a consumer. Waits for other attaches and for cursor moves.
 
         Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed, ServiceNotReady, psycopg.Error.
         """
@@ -376,13 +376,13 @@ class Subscription(SubscriptionRunner):
             await self._around.tasks.finish(self._store_type())
 
     async def _store_type(self) -> None:
-        """Store the type. Not safe to cancel. After a failure, the next attach without other consumers tries again."""
+        """Store the type. Not safe to cancel. If storing fails, a later attach tries again."""
         self._state.stored_type = None
         sent = self.type
 
         async def store(connection: Connection, owner_epoch: int) -> bool | None:
             nonlocal sent
-            sent = self.type  # A later attach may have changed the type if this attach was cancelled
+            sent = self.type  # If this attach was cancelled, a later attach may have changed the type
             return await cursor_store.set_type(
                 connection,
                 topic_id=self.log.topic_id,
@@ -413,13 +413,13 @@ class Subscription(SubscriptionRunner):
             super().remove_consumer(consumer)
 
     def served_consumers(self) -> list[Consumer]:
-        """Return the consumers that a reset closes. On Failover, a reset closes only the active consumer."""
+        """Return the consumers that a cursor reset closes. On Failover, this is only the active consumer."""
         return [self.consumers[key] for key in self._machine.served()]
 
     # -- calls of the topic --------------------------------------------------------------------------------------
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """Take over the stored state; `last_used_ms` 0 = unknown."""
+        """Apply the stored state. `last_used_ms` is 0 if the time is unknown."""
         self._machine.loaded(last_used_ms=last_used_ms, is_paused=is_paused)
 
     def policies_changed(self) -> None:
@@ -445,13 +445,16 @@ class Subscription(SubscriptionRunner):
         )
 
     def topic_ended(self) -> None:
-        """Note that the topic is terminated, and tell the consumers once everything is acked."""
+        """Note that the topic is terminated. The consumers are told after everything is acked."""
         self.carry_out(self._machine.topic_ended())
 
     # -- acks by the broker itself -------------------------------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None) -> None:
-        """Ack the messages whose bit in `remaining` is 0; None = the whole entry. Raises IndexMissing, InvalidAck."""
+        """Ack the messages whose bit in `remaining` is 0. If `remaining` is None, ack the whole entry.
+
+        Raises IndexMissing, InvalidAck.
+        """
         self._machine.acks.ack_for_broker(position, remaining, self._clock.now_ms())
 
     def when_durable(self, callback: DurableCallback) -> None:
@@ -459,30 +462,30 @@ class Subscription(SubscriptionRunner):
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:
-        """Report the stored acks of `ack_for_broker`, and send messages that waited for these acks."""
+        """After `ack_for_broker`, report the acks and continue dispatch."""
         self._report()
         self.pump()
 
     # -- requests of operators -----------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stop dispatch. Acks still count."""
+        """Stop dispatch. Acks are still accepted."""
         self._machine.pause()
 
     def resume(self) -> None:
-        """Start dispatch again."""
+        """Continue dispatch after `pause`."""
         self.carry_out(self._machine.resume())
 
     def after_move(self) -> None:
-        """After a move, forget pending entries that the cursor has passed, and read from the new position."""
+        """After a cursor move, forget pending entries that the cursor has passed, and read from the new position."""
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:
-        """Note the position at which the cursor begins. The entry there may already be trimmed."""
+        """Note the position at which the cursor begins. The entry at this position may be trimmed."""
         self._state.begin_at(position)
 
     def place(self) -> Position:
-        """Return the position of `begin_at` until mark-delete moves, then the position after mark-delete."""
+        """Return the position after mark-delete, or the position of `begin_at` if mark-delete has not moved since."""
         return self._state.place()
 
     def unacked_through(self, position: Position) -> list[Range]:
@@ -493,7 +496,7 @@ class Subscription(SubscriptionRunner):
         return list(without_acked(self.cursor, spans))
 
     def expired(self, messages: int, entries: Sequence[Range]) -> None:
-        """End a move that acked messages whose time to live had passed."""
+        """Finish a cursor move that acked expired messages."""
         self.counters.messages_expired += messages
         self._state.story.acked_through(StoryEvent.EXPIRED, None, entries, self._clock.now_ms())
         self.moves.done()
@@ -501,11 +504,11 @@ class Subscription(SubscriptionRunner):
             self.mark_dirty()
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an act acked an entry, except for the messages in the bitset `left`."""
+        """Note that an act acked an entry. The messages in the bitset `left` stay unacked."""
         self._machine.act_passed(position, left)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """Record the acks of messages that an act skipped, because an undo of the act must keep these acks."""
+        """Start to record acks of messages that an act skipped. An undo of the act keeps these acks."""
         self._machine.record_for_undo(act_id, until_ms, recorded)
 
     def undo_is_over(self) -> None:
@@ -515,11 +518,11 @@ class Subscription(SubscriptionRunner):
     # -- requests of clients -------------------------------------------------------------------------------------
 
     def redelivery_count(self, position: Position) -> int:
-        """Return the redelivery count of an entry; 0 on Exclusive and Failover, which do not count."""
+        """Return the redelivery count of an entry. On Exclusive and Failover, the count is always 0."""
         return self._state.dispatcher.redelivery_count(position)
 
     def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
-        """Record that the broker wrote an entry to this retry-letter or dead-letter topic."""
+        """Record that the broker copied an entry to the retry-letter or dead-letter topic `topic`."""
         if self._state.story.is_on:
             self._state.story.lettered(event, consumer, position, topic, self._clock.now_ms())
 
@@ -532,7 +535,10 @@ class Subscription(SubscriptionRunner):
         return self._machine.redelivery.has_pending(consumer, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Read an entry once more, as `Consumer.read_entry` describes."""
+        """Read an entry and the bitset of its unacked messages. If no message is acked, the bitset is None.
+
+        Raises PersistenceFailed, NotAllowed.
+        """
         entry = self.log.cached_entry(position)
         if entry is None:
             try:
@@ -547,7 +553,7 @@ class Subscription(SubscriptionRunner):
         return entry, self.cursor.remaining_of(position)
 
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks for a consumer, as `Consumer.acker` describes."""
+        """Return a function that acks for a consumer. After a cursor reset, the function does nothing."""
         resets = self._state.resets
 
         def ack(acks: Sequence[AckRequest]) -> None:

@@ -30,8 +30,7 @@ class _Acked(NamedTuple):
 class TracedDeliveries:
     """Makes the spans of deliveries and acks.
 
-    The span of an ack ends when the ack is stored. If the subscription is not durable, the span ends at once. An ack
-    gets no span if the broker must read message counts from the log before it can apply the ack.
+    The span of an ack ends when the ack is stored. If the subscription is not durable, the span ends at once.
     """
 
     def __init__(self, tracing: Tracing, topic: str, subscription: str, *, is_durable: bool) -> None:
@@ -44,7 +43,7 @@ class TracedDeliveries:
         self._flushing: list[_Acked] = []
 
     def delivered(self, consumer: str, deliveries: Sequence[Delivery]) -> None:
-        """Make a span for each traced entry, from its append until now."""
+        """Make a span for each traced entry. The span lasts from the entry's append until now."""
         for entry, redelivery_count, _ in deliveries:
             parent = self._tracing.parent_of(entry.data)
             if parent is None:
@@ -78,7 +77,7 @@ class TracedDeliveries:
         *,
         cumulative: bool,
     ) -> None:
-        """Note the traced entries that these acks have completed. `is_acked` is the cursor's method."""
+        """Note the traced entries that are completely acked after these acks."""
         if not self._delivered:
             return
         now_ns = time.time_ns()

@@ -1,4 +1,4 @@
-"""Fixtures on top of pytest-django, which your project must install."""
+"""pytest fixtures. Your project must install pytest-django."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LiveBroker:
 
 @pytest.fixture
 def published(db: None) -> Callable[[str | None], list[Message]]:
-    """Return the messages in the outbox, in order. `published("orders")` returns the messages of one topic."""
+    """`published()` returns all messages in the outbox, in order. `published("orders")` returns those of one topic."""
 
     def look(topic: str | None = None) -> list[Message]:
         rows = Outbox.objects.order_by("id")
@@ -54,7 +54,7 @@ def published(db: None) -> Callable[[str | None], list[Message]]:
 
 @pytest.fixture
 def handle_published(db: None) -> Callable[[], int]:
-    """Call the handlers with all published messages, and return the number of calls.
+    """`handle_published()` calls the handlers with all published messages, and returns the number of calls.
 
     Messages that handlers publish are handled too. An exception in a handler reaches the test.
     """

@@ -39,8 +39,8 @@ class TopicCreation:
     async def partitions_of_new(self, name: TopicName) -> int:
         """Return how many partitions a new topic gets; 0 = it is not partitioned.
 
-        Raises TopicNotFound if clients may not create topics by connecting. Also raises TopicNotFound for a partition
-        that its topic does not have, because no consumer would read that partition.
+        Raises TopicNotFound if the namespace does not create topics automatically, or if `name` is a partition that the
+        topic does not have.
         """
         in_force = await self._namespace_policies(name.tenant, name.namespace)
         if not in_force.auto_create_topics:
@@ -86,15 +86,15 @@ class TopicCreation:
         await self.make_namespace("public", "default")
 
     def policies_of_new_namespace(self) -> Policies:
-        """Return the policies in force in a namespace that was just created."""
+        """Return the policies in force in a new namespace."""
         return effective_policies(self._settings, self._new_namespace_policies(), {}, where="new namespace")
 
     async def makes_topics(self, name: TopicName) -> bool:
-        """Return whether connecting creates topics in this topic's namespace."""
+        """Return whether this topic's namespace creates missing topics automatically."""
         return await self.namespace_makes_topics(name.tenant, name.namespace)
 
     async def namespace_makes_topics(self, tenant: str, namespace: str) -> bool:
-        """Return whether connecting creates topics in a namespace, which need not exist."""
+        """Return whether a namespace creates missing topics automatically. The namespace need not exist."""
         return (await self._namespace_policies(tenant, namespace)).auto_create_topics
 
     def _new_namespace_policies(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A topic's backlog quota. Above the quota, producers stop or the subscription furthest behind skips messages."""
+"""A topic's backlog quota. Above the quota, the broker stops producers or skips messages of one subscription."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class QuotaTopic(Protocol):
 
 
 class BacklogQuota:
-    """One topic's quota. `breach` is the reason why producers are stopped; None = they are not stopped."""
+    """One topic's quota. `breach` is the reason why producers are stopped; None = producers are not stopped."""
 
     def __init__(self, topic: QuotaTopic, pool: ConnectionPool, clock: Clock) -> None:
         self._topic = topic
@@ -58,7 +58,7 @@ class BacklogQuota:
         # The topic may have been over quota before it was loaded, so the first producer triggers a check.
         self._was_checked = False
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
-        # Position and append time of each subscription's oldest unacked entry.
+        # The position and append time of each subscription's oldest unacked entry.
         self._oldest: dict[str, tuple[Position, int]] = {}
 
     @property
@@ -127,9 +127,9 @@ class BacklogQuota:
         return [each for each in self._topic.subscriptions.values() if each.is_durable]
 
     async def _age_ms(self, subscription: Subscription) -> int:
-        """Return the age of the oldest unacked entry; 0 if there is none.
+        """Return the age of the oldest unacked entry; 0 if every entry is acked.
 
-        If the entry's ledger is not older than the quota, return the ledger's age, which needs no read.
+        If the whole ledger is younger than the quota, return the ledger's age, which needs no read.
         """
         topic = self._topic
         position = subscription.cursor.read_from()
@@ -162,7 +162,7 @@ class BacklogQuota:
 
             def move() -> None:
                 nonlocal skipped
-                backlog = subscription.cursor.backlog_messages  # Includes messages that arrived meanwhile
+                backlog = subscription.cursor.backlog_messages
                 subscription.cursor.move_mark_delete(target)
                 skipped = backlog - subscription.cursor.backlog_messages
 

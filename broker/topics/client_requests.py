@@ -1,6 +1,6 @@
-"""Handle clients' requests that name a topic.
+"""Handle clients' requests for topics.
 
-A request that every topic would refuse fails before a topic is created for it.
+An invalid request fails before its topic is created.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_PROPERTIES_BYTES: Final = 64 * 1024
 
 
 class ClientRequests:
-    """Finds or creates the topic of a request, and passes the request on."""
+    """Finds or creates the topic of a request, and passes the request to the topic."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ClientRequests:
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Return the full names of a namespace's topics. Raises InvalidTopicName.
 
-        The list names the partitions of a partitioned topic, not the topic itself.
+        For a partitioned topic, the list has the partitions but not the topic itself.
         """
         tenant, name = parse_namespace(namespace)
         stored = await repeat_until_done(
@@ -97,15 +97,15 @@ class ClientRequests:
             return await topic.subscribe(request, identity, sink)
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return a topic's schema and the schema's version; `version` None = the latest.
+        """Return a topic's schema and the schema's version. If `version` is None, return the latest schema.
 
-        Raises SchemaNotFound, ServiceNotReady, and IncompatibleSchema if the bytes of `version` are malformed.
+        Raises IncompatibleSchema if `version` is malformed. Also raises SchemaNotFound, ServiceNotReady.
         """
         self._require_ready()
         return await self._schemas.get(topic.base, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema; b"" for the type NONE. Store the schema if it is new and allowed.
+        """Return the schema's version, or b"" for the type NONE. If the schema is new, store it first.
 
         Raises IncompatibleSchema, TopicNotFound, ServiceNotReady.
         """

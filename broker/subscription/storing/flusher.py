@@ -1,10 +1,12 @@
-"""Store cursors some time after the acks, with few statements and at an adaptive interval.
+"""Store changed cursors in the background. One statement stores many cursors.
 
-If the process dies, messages with unflushed acks are delivered again. If a client asks for a receipt of its ack, the
-next flush is urgent. The client gets the receipt when the ack is durable.
+If the process dies, messages whose acks are not yet stored are delivered again. If a client asks for a receipt of its
+ack, the next flush starts early. The client gets the receipt after the ack is stored.
 
-Every change in a flush is stored, put back for a later flush, given up with its topic, or tried alone. This file has
-over 400 lines because a flush and its failures are easier to check in one place.
+Each statement names the owner epoch, the number under which this broker owns the topic. If the epoch has advanced, the
+statement changes nothing.
+
+This file has over 400 lines because a flush and its failures are easier to check in one place.
 """
 
 from __future__ import annotations
@@ -40,17 +42,17 @@ __all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
-# Limits of one statement. The cursor that reaches a limit is still stored whole.
+# Limits of one statement. The last cursor in a statement may exceed them.
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # A chunk covers 32,768 entries, with a bitmap of at most 4 KiB
 MAX_ACK_SETS = 50_000
-MAX_TRIES = 16  # Refused cursors to try in one turn
+MAX_TRIES = 16  # Limit of refused cursors that one turn tries
 _RETRY_S = 0.2
 _MOVED = "the topic moved to another broker; connect and acknowledge again"
 
 
 class FlushedCursor(Protocol):
-    """A subscription as the flusher sees it."""
+    """The members of a subscription that the flusher uses."""
 
     @property
     def name(self) -> str: ...
@@ -60,7 +62,7 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The operator's act whose undo keeps the acks in the overlays of flushes. 0 = none."""
+        """The id of the latest act that an operator can or could undo; 0 = none."""
 
     @property
     def is_deleted(self) -> bool: ...
@@ -68,13 +70,13 @@ class FlushedCursor(Protocol):
         """Return the changes to store, or None."""
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Take back a flush that could not be stored."""
+        """Keep the changes of a failed flush for a later flush."""
 
     def stored(self, flush: CursorFlush) -> None:
-        """Note that a flush is durable."""
+        """Note that the changes of a flush are stored."""
 
     def refusal_changed(self) -> None:
-        """Note that the database has begun or stopped refusing the cursor."""
+        """Note that the database now refuses the cursor, or accepts the cursor again."""
 
 
 @dataclass(slots=True)
@@ -92,8 +94,8 @@ class Flusher:
         self._pool = pool
         self._epochs = epochs
         self._clock = clock
-        self._dirty: dict[FlushedCursor, None] = {}  # An ordered set
-        self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # Receipts to answer after a flush
+        self._dirty: dict[FlushedCursor, None] = {}  # Used as an ordered set
+        self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # Callbacks to call after a flush
         self._refused: RefusedCursors[FlushedCursor] = RefusedCursors()
         self._unknown: dict[TopicLog, int] = {}  # Owner epochs of statements whose outcome is unknown
         self._work = asyncio.Event()
@@ -115,14 +117,14 @@ class Flusher:
             self._work.set()
 
     def when_durable(self, subscription: FlushedCursor, callback: DurableCallback) -> None:
-        """Flush soon. `callback` gets None when the cursor's current state is stored, or else the error."""
+        """Flush soon. Then call `callback` with None, or with the error."""
         self._waiting.setdefault(subscription, []).append(callback)
         self._dirty[subscription] = None
         self._work.set()
         self._urgent.set()
 
     def is_settled(self, subscription: FlushedCursor) -> bool:
-        """Return whether this cursor is stored completely. False during any flush or pause."""
+        """Return whether every change of this cursor is stored. Always False during a flush or a pause."""
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
@@ -130,9 +132,9 @@ class Flusher:
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
-        """Store all dirty cursors, and try the refused cursors. Safe to cancel.
+        """Store all changed cursors, and try the refused cursors again. Safe to cancel.
 
-        Return the subscriptions whose cursors are still refused. Cursors that change meanwhile may stay dirty.
+        Return the subscriptions whose cursors are still refused. Changes during the flush may stay unstored.
         """
         tries = list(self._refused)
         while not await self._flush(tries):
@@ -141,13 +143,13 @@ class Flusher:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Prevent flushes during the block, because a flush could overwrite a move's new state."""
+        """Prevent flushes during the block. A flush could overwrite what a cursor move stores."""
         async with self._flushing:
             await self._learn_outcomes()
             yield
 
     async def stop(self) -> None:
-        """Flush a last time, for at most 3 s, then stop and close the pool."""
+        """Flush a last time, for at most 3 s. Then stop, and close the pool."""
         try:
             for each in await asyncio.wait_for(self.flush_now(), timeout=3):
                 logger.warning(
@@ -169,7 +171,7 @@ class Flusher:
 
     async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        # asyncio.wait_for of Python 3.11 can lose a cancellation that comes with the event.
+        # In Python 3.11, asyncio.wait_for can lose a cancellation that arrives together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._refused.next_try_s()):
                 await self._work.wait()
@@ -188,7 +190,7 @@ class Flusher:
     # -- one flush -----------------------------------------------------------------------------------------------
 
     async def _flush(self, tries: Iterable[FlushedCursor]) -> bool:
-        """Return False if a cursor was put back for a later flush."""
+        """Return False if some changes must wait for a later flush."""
         async with self._flushing:
             put_back_before = self._put_backs
             started_s = asyncio.get_running_loop().time()
@@ -218,7 +220,7 @@ class Flusher:
             return self._put_backs == put_back_before
 
     async def _learn_outcomes(self) -> None:
-        """Advance the owner epochs of unanswered statements, so that a late statement changes nothing."""
+        """Advance the owner epochs, so that a statement whose outcome is unknown cannot take effect later."""
         if self._unknown:
             await self._epochs.advance_or_fence(self._unknown)
             self._unknown = {}
@@ -256,10 +258,7 @@ class Flusher:
         return taken.flush
 
     def _is_given_up(self, taken: _Taken) -> bool:
-        """Return whether the topic is fenced. If so, give up the cursor.
-
-        Another object in this process may already own the topic, under a newer epoch.
-        """
+        """If the topic is fenced, answer the callbacks with an error, and return True."""
         if not taken.subscription.log.is_fenced:
             return False
         self._refused.remove(taken.subscription)
@@ -311,7 +310,8 @@ class Flusher:
             for each, flush in _flushes(part)
             if flush.overlay is not None and each.undo_act_id
         ]
-        # Overlays have the acks that an undo keeps. Store overlays first, because an undo must know every answered ack.
+        # An overlay records acks that the undo of an act must keep. Store overlays before the cursors, so that an undo
+        # never loses a stored ack.
         if overlays:
             await act_store.store_overlays(connection, epochs=epoch_of, overlays=overlays)
         return await store.flush(
@@ -324,7 +324,7 @@ class Flusher:
         )
 
     async def _store_halves(self, part: Sequence[_Taken], error: Exception) -> None:
-        """Retry in halves, so that only refused cursors stay unstored."""
+        """Store the halves separately, so that a refused cursor does not block the others."""
         if len(part) == 1:
             self._refuse(part[0], error)
             return
@@ -341,7 +341,7 @@ class Flusher:
                 self._accepted(subscription)
                 _answer(each, None)
             elif await self._epochs.has_advanced(log, epochs[log]):
-                # This process advanced the epoch while the statement was on its way.
+                # This broker advanced the epoch itself, so it still owns the topic.
                 self._put_back([each])
             else:
                 log.fence(TAKEN)
@@ -377,7 +377,7 @@ class Flusher:
             now_ms=self._clock.now_ms(),
             now_s=asyncio.get_running_loop().time(),
         )
-        if refused.refusals & (refused.refusals - 1) == 0:  # Log only at powers of two
+        if refused.refusals & (refused.refusals - 1) == 0:  # Log attempts 1, 2, 4, 8, and so on
             logger.error(
                 "the cursor of subscription %s of %s cannot be stored: %s; delivery continues, and acks stay in memory"
                 " until the database takes them (failed attempts: %s)",
@@ -389,7 +389,7 @@ class Flusher:
             )
         subscription.refusal_changed()
         _answer(taken, refused.error())
-        self._work.set()  # The loop must plan the next attempt and answer new receipts
+        self._work.set()  # Wake the background task, so that it plans the next attempt
 
     def _accepted(self, subscription: FlushedCursor) -> None:
         refused = self._refused.remove(subscription)

@@ -1,7 +1,7 @@
 """Keep track of the cursors that could not be stored.
 
-The flusher tries each refused cursor alone, at growing intervals. Meanwhile the subscription keeps delivering. If
-the broker restarts or unloads the topic, messages acked since the last successful flush are delivered again.
+The flusher tries each refused cursor alone, at growing intervals. Meanwhile the subscription keeps delivering
+messages. If the broker restarts or unloads the topic, messages whose acks are not stored are delivered again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RefusedCursor:
     since_ms: int
     reason: str
     refusals: int = 0
-    next_try_s: float = 0.0  # Time of the event loop's clock
+    next_try_s: float = 0.0  # In the event loop's time
 
     @property
     def since(self) -> str:
@@ -38,7 +38,7 @@ class RefusedCursor:
         return PersistenceFailed(f"this cursor has not been stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:
-        """Return the text that the subscription's page shows after the number of attempts."""
+        """Return the text for the subscription's page. The page shows the number of attempts before this text."""
         return (
             f"failed attempts to store the cursor, since {self.since}: {self.reason}. Delivery goes on,"
             " but messages acknowledged since then are delivered again after a restart. Vela tries again at least"
@@ -71,13 +71,13 @@ class RefusedCursors(Generic[C]):
         return known
 
     def remove(self, subscription: C) -> RefusedCursor | None:
-        """Remove and return the refusals of a cursor, or None."""
+        """Forget the refusals of a cursor. Return these refusals, or None."""
         return self._refused.pop(subscription, None)
 
     def due(self, now_s: float) -> list[C]:
-        """Return the cursors whose next attempt is due at the loop time `now_s`."""
+        """Return the cursors whose next attempt is due at `now_s` in the event loop's time."""
         return [each for each, known in self._refused.items() if known.next_try_s <= now_s]
 
     def next_try_s(self) -> float | None:
-        """Return the loop time of the next attempt. None = no cursor is refused."""
+        """Return the event loop's time of the next attempt, or None if no cursor is refused."""
         return min((known.next_try_s for known in self._refused.values()), default=None)
