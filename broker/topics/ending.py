@@ -41,7 +41,7 @@ class DeleteFigures:
     topics: tuple[str, ...]  # Full name of the topic, or full names of its partitions
     producers: int
     consumers: int
-    subscriptions: tuple[tuple[str, str], ...]  # Names of a topic and a durable subscription
+    subscriptions: tuple[tuple[str, str], ...]  # Pairs of topic name and durable subscription name
     stored_bytes: int  # Total size, as last reported to the console
 
     @property
@@ -54,7 +54,7 @@ class DeleteFigures:
 class _Found:
     topic_id: int
     is_partitioned: bool
-    members: Mapping[int, str]  # Full names by id, of the topic or of its partitions
+    members: Mapping[int, str]  # The topic or its partitions: full names by id
 
 
 class Endings:
@@ -121,7 +121,7 @@ class Endings:
     async def delete_figures(
         self, name: TopicName, *, force: bool = True, with_subscriptions: bool = False
     ) -> DeleteFigures:
-        """Return the things that `delete` would close and remove.
+        """Return the things that `delete` would close or remove.
 
         Raises TopicBusy, TopicNotFound, NotAllowed.
         """
@@ -171,7 +171,7 @@ class Endings:
                 lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
                 what=f"deleting {name}",
             )
-            # If PostgreSQL's first answer was lost, the repeated statement deletes nothing. Check whether the topic exists.
+            # If the first answer was lost, the repeated statement deleted nothing. Check whether the topic exists.
             left = await repeat_until_done(
                 self._pool, lambda c: store.members(c, name.full), what="finding a topic"
             )
@@ -225,7 +225,7 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Pause appends to the loaded topics, and yield these topics. The others cannot be loaded during the block."""
+        """Yield the loaded topics, with appends paused. No other topic of `names` can be loaded during the block."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()
@@ -237,7 +237,7 @@ class Endings:
             yield topics
 
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-        """Take ownership of the topics that are not loaded. Return the owner epochs of all topics by topic id."""
+        """Take ownership of the topics that are not loaded. Return the owner epoch of every topic."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
         others = members.keys() - epochs.keys()
         if others:

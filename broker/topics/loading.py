@@ -161,7 +161,7 @@ class _Stored:
     files: dict[int, str]  # File name of each offloaded ledger
     left_open: list[LedgerInfo]  # Open ledgers before the last ledger
     subscriptions: list[cursor_store.SubscriptionRow]
-    delayed: list[tuple[int, Sequence[int]]]  # Pairs of a ledger and delayed entries
+    delayed: list[tuple[int, Sequence[int]]]  # Pairs of a ledger id and the ids of delayed entries
     undos: list[act_store.OpenUndo]
     compaction: compaction_store.StoredCompaction | None
 

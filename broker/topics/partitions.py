@@ -52,8 +52,8 @@ async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -
 async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
     """Increase a topic's number of partitions to `partitions`. Safe to repeat.
 
-    Each new partition gets all subscriptions of the topic. They begin at the new partition's first message. Clients
-    see the new number only after the partitions and their subscriptions exist.
+    Each new partition gets all subscriptions of the topic. These subscriptions begin at the new partition's first
+    message. Clients see the new number only after the partitions and their subscriptions exist.
 
     Raises TopicNotFound. Raises MetadataInvalid if the number is out of range. Raises InvalidTopicName if a partition's
     name is too long. Raises NotAllowed if the number is lower than before, if the topic is not partitioned, or if

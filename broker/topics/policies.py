@@ -37,7 +37,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-# Topics in one step. A step takes about 6 ms, and the broker serves clients between two steps.
+# Number of topics in one step. A step takes about 6 ms, and the broker serves clients between two steps.
 _AT_ONCE: Final = 200
 
 
@@ -185,7 +185,7 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # `stored` is False if PostgreSQL's first answer was lost and the statement was repeated.
+        # If PostgreSQL's first answer was lost, the repeated statement changes nothing and returns False.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(

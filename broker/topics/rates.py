@@ -18,13 +18,13 @@ __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 _WEIGHT: Final = 0.4
 MEASURED_OVER_S: Final = 5  # All earlier seconds together weigh less than 0.1
 _NOTHING_PER_S: Final = 0.05  # Lower rates count as 0
-# A slower flow is measured from message to message, because some seconds have no message.
+# A flow below this rate is slow. A slow flow is measured from message to message, not from second to second.
 _SLOW_PER_S: Final = 1.0
 # A slow flow has ended when a pause is this many times as long as the previous pause.
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# Closed topics are forgotten once in this many reports. A search through 10,000 topics takes too long for each report.
+# Closed topics are forgotten once in this many reports, because a search through all topics takes long.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")

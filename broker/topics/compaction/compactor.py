@@ -1,9 +1,9 @@
 """Compact topics: keep the latest message of each key.
 
-A run makes two passes over the messages that the last run kept and all later messages. The first pass finds the latest
-message of each key. The broker or a Spark job makes the first pass. The second pass copies the messages that stay. At
-the end, one SQL statement makes the new copies visible, so readers never see an unfinished run. The log itself does not
-change.
+A run reads the messages that the last run kept, and then all later messages. It makes two passes. The first pass finds
+the latest message of each key. The broker or a Spark job makes the first pass. The second pass copies the messages that
+stay. At the end, one SQL statement switches readers to the new copies, so readers never see an unfinished run. The log
+itself does not change.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Measured:
     removed_messages: int
     removed_bytes: int
     entries: int
-    is_complete: bool  # False if entries were left out
+    is_complete: bool  # False if `measure` stopped early
 
 
 async def _no_report(percent: int) -> None:
