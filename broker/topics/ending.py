@@ -36,12 +36,12 @@ class TopicBusy(NotAllowed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFigures:
-    """The things that a delete closes and removes."""
+    """The things that a deletion closes or removes."""
 
-    topics: tuple[str, ...]  # Full names of the topic itself, or of its partitions
+    topics: tuple[str, ...]  # Full name of the topic, or full names of its partitions
     producers: int
     consumers: int
-    subscriptions: tuple[tuple[str, str], ...]  # Pairs of topic and durable subscription
+    subscriptions: tuple[tuple[str, str], ...]  # Pairs of topic name and durable subscription name
     stored_bytes: int  # Total size, as last reported to the console
 
     @property
@@ -54,11 +54,11 @@ class DeleteFigures:
 class _Found:
     topic_id: int
     is_partitioned: bool
-    members: Mapping[int, str]  # Id → full name of the topic itself, or of each partition
+    members: Mapping[int, str]  # The topic or its partitions: full names by id
 
 
 class Endings:
-    """Terminates, unloads and deletes topics. While a topic is unloaded or deleted, requests for it wait."""
+    """Terminates, unloads and deletes topics. Requests for a topic wait while it is being unloaded or deleted."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Endings:
     async def unload(self, names: Sequence[TopicName]) -> int:
         """Remove these topics from memory, and return how many were loaded.
 
-        Stores the acks and detaches the clients. Clients that reconnect early wait until the unload ends.
+        Stores the acks and detaches the clients. New requests wait until the unload ends.
         """
         async with self._still(names) as topics:
             for topic in topics:
@@ -121,7 +121,7 @@ class Endings:
     async def delete_figures(
         self, name: TopicName, *, force: bool = True, with_subscriptions: bool = False
     ) -> DeleteFigures:
-        """Return the things that `delete` would close and remove.
+        """Return the things that `delete` would close or remove.
 
         Raises TopicBusy, TopicNotFound, NotAllowed.
         """
@@ -143,12 +143,12 @@ class Endings:
     ) -> DeleteFigures:
         """Delete a topic with its partitions, messages and subscriptions. Not safe to cancel.
 
-        Raises TopicBusy while clients are connected, unless `force` is True. Raises TopicBusy if the topic has
+        Raises TopicBusy if clients are connected, unless `force` is True. Raises TopicBusy if the topic has
         subscriptions, unless `force` or `with_subscriptions` is True. Raises TopicBusy if `only_if` returns False for a
         loaded topic. New requests for the topic wait while `only_if` runs.
 
         Raises NotAllowed for a partition. Also raises TopicNotFound, TopicFenced, psycopg.Error. After TopicFenced, the
-        topic is intact.
+        topic still exists.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]
@@ -171,7 +171,7 @@ class Endings:
                 lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
                 what=f"deleting {name}",
             )
-            # If an answer was lost, the first try may have deleted the topic. The repeated try then finds nothing.
+            # If the first answer was lost, the repeated statement deleted nothing. Check whether the topic exists.
             left = await repeat_until_done(
                 self._pool, lambda c: store.members(c, name.full), what="finding a topic"
             )
@@ -225,19 +225,19 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Yield the loaded topics, with no append in flight. No named topic can be loaded during the block."""
+        """Yield the loaded topics, with appends paused. No other topic of `names` can be loaded during the block."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()
             topics = self._loaded(full_names)
             for topic in topics:
-                topic.log.is_paused = True  # Pause all topics before waiting for the first
+                topic.log.is_paused = True  # Pause every topic before the first wait
             for topic in topics:
                 await pauses.enter_async_context(appends_paused(topic.log, self._writer))
             yield topics
 
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-        """Return topic id → owner epoch, which grows with each new owner. Take over topics that are not loaded."""
+        """Take ownership of the topics that are not loaded. Return the owner epoch of every topic."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
         others = members.keys() - epochs.keys()
         if others:

@@ -22,9 +22,9 @@ class TopicGates:
 
     @asynccontextmanager
     async def closed(self, names: Sequence[str]) -> AsyncIterator[None]:
-        """Close the gates of these topics for the block. Each topic may be in `names` only once.
+        """Keep the gates of these topics closed during the `with` block. `names` must not contain a name twice.
 
-        Waits until all these gates are open and then closes them together, so that two calls cannot deadlock.
+        Waits until all these gates are open, and then closes them together, so that two calls cannot deadlock.
         """
         while (busy := next((name for name in names if name in self._closed), None)) is not None:
             await self.passed(busy)

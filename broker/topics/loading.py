@@ -1,4 +1,4 @@
-"""Take ownership of a topic: advance its epoch, so that a former owner cannot write, and load it into memory."""
+"""Take ownership of topics and load them into memory. A higher epoch fences the previous owner."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class TopicLoader:
         try:
             await self._fill(topic, row, stored)
         except BaseException:
-            log.close()  # A timer or report could keep the abandoned topic in memory
+            log.close()  # Otherwise a timer or a report could keep the topic in memory
             raise
         topic.loaded()
         return topic
@@ -135,7 +135,7 @@ class TopicLoader:
         topic.delayed.load(stored.delayed)
         if topic.policies.deduplication:
             topic.deduplication = await self._deduplication_keeper.load(topic)
-        elif row.has_deduplication:  # The policy was switched off, but the old state is still stored
+        elif row.has_deduplication:  # Deduplication was switched off, but its old state is still stored
             await self._deduplication_keeper.forget(topic)
 
 
@@ -157,11 +157,11 @@ def _add_subscriptions(topic: Topic, stored: _Stored) -> None:
 class _Stored:
     owner_epoch: int
     ledgers: list[LedgerInfo]
-    segments: dict[int, int]  # Ledger → segment, a set of tables
-    files: dict[int, str]  # Offloaded ledger → name of its file
+    segments: dict[int, int]  # Segment of each ledger. A segment is a pair of tables
+    files: dict[int, str]  # File name of each offloaded ledger
     left_open: list[LedgerInfo]  # Open ledgers before the last ledger
     subscriptions: list[cursor_store.SubscriptionRow]
-    delayed: list[tuple[int, Sequence[int]]]  # Pairs of a ledger and its entries that have a due time
+    delayed: list[tuple[int, Sequence[int]]]  # Pairs of a ledger id and the ids of delayed entries
     undos: list[act_store.OpenUndo]
     compaction: compaction_store.StoredCompaction | None
 
@@ -171,7 +171,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
     if owner_epoch is None:
         raise ServiceNotReady("the topic was deleted while it was being opened; try again")
     rows = await store.ledgers_of(connection, topic_id)
-    # If the answer to a roll was lost, an earlier ledger may still be open. Treat that ledger as full.
+    # If PostgreSQL's answer to a ledger rollover was lost, an earlier ledger may still be open. Treat it as sealed.
     ledgers = [await _ledger_info(connection, each, is_last=each is rows[-1]) for each in rows]
     return _Stored(
         owner_epoch=owner_epoch,

@@ -50,14 +50,14 @@ async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -
 
 
 async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
-    """Give a topic more partitions. Safe to repeat.
+    """Increase a topic's number of partitions to `partitions`. Safe to repeat.
 
-    Each new partition gets the subscriptions of the old partitions, which begin at the new partition's first message.
-    Clients see the new number only after the partitions and their subscriptions exist.
+    Each new partition gets all subscriptions of the topic. These subscriptions begin at the new partition's first
+    message. Clients see the new number only after the partitions and their subscriptions exist.
 
-    Raises MetadataInvalid for a number out of range, InvalidTopicName if a partition's name is too long, and
-    TopicNotFound. Raises NotAllowed for a smaller number, for a topic without partitions, or if another topic has a
-    partition's name.
+    Raises TopicNotFound. Raises MetadataInvalid if the number is out of range. Raises InvalidTopicName if a partition's
+    name is too long. Raises NotAllowed if the number is lower than before, if the topic is not partitioned, or if
+    another topic has the name of a new partition.
     """
     await check_growth(pool, name, partitions)
     growth = await repeat_until_done(
@@ -77,7 +77,7 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
 def close_json_sockets(topics: Iterable[Topic | NonPersistentTopic], reason: str) -> None:
     """Close the JSON WebSockets of these partitions, so that their clients connect again.
 
-    A JSON WebSocket serves only the partitions that existed when it was opened.
+    A JSON WebSocket serves only the partitions that existed when the socket was opened.
     """
     for topic in topics:
         for producer in list(topic.producers.values()):

@@ -37,7 +37,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-# A step over this many topics takes about 6 ms. The broker serves clients between the steps.
+# Number of topics in one step. A step takes about 6 ms, and the broker serves clients between two steps.
 _AT_ONCE: Final = 200
 
 
@@ -86,7 +86,7 @@ class PolicyState:
 
     row_id: int
     document: Mapping[str, object]
-    above: Mapping[str, object]  # The document of a topic's namespace; empty for a namespace
+    above: Mapping[str, object]  # For a topic, its namespace's document. For a namespace, empty
     in_force: Policies
 
 
@@ -146,7 +146,7 @@ class PolicyDocuments:
     async def of_topics_with(
         self, holder: Holder, after: Mapping[str, object], topics: Sequence[TopicName]
     ) -> dict[str, Policies]:
-        """Return each topic's policies, by full name, as if `holder` had the document `after`."""
+        """Return the policies that each topic would have if `holder` had the document `after`. Keys are full names."""
         found: dict[str, Policies] = {}
         for at in range(0, len(topics), _AT_ONCE):
             names = [each.full for each in topics[at : at + _AT_ONCE]]
@@ -185,7 +185,7 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # If the answer to a successful change is lost, the repeated statement returns False.
+        # If PostgreSQL's first answer was lost, the repeated statement changes nothing and returns False.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(
@@ -195,7 +195,7 @@ class PolicyDocuments:
         return state
 
     async def stored_of(self, topics: Sequence[TopicName]) -> dict[str, Policies]:
-        """Return each topic's policies in force, by full name. Omit topics that are not stored."""
+        """Return the policies in force on each topic. Keys are full names. Omit topics that are not stored."""
         rows = await repeat_until_done(
             self._pool, lambda c: store.in_force(c, [each.full for each in topics]), what="reading policies"
         )
@@ -221,9 +221,10 @@ def check_names(names: Iterable[str], level: PolicyLevel) -> None:
 def changed(
     state: PolicyState, level: PolicyLevel, *, to_set: Mapping[str, object], to_unset: tuple[str, ...]
 ) -> dict[str, object]:
-    """Return the document after a change, without storing it.
+    """Return the holder's document with these changes. Stores nothing.
 
-    Raises PolicyInvalid for a wrong name or value, or if a name in `to_unset` is not set or is also in `to_set`.
+    Raises PolicyInvalid if a name or value is wrong, if a policy in `to_unset` is not set, or if a policy is in both
+    `to_set` and `to_unset`.
     """
     check_names(to_unset, level)
     for name in to_unset:
@@ -274,8 +275,8 @@ class PolicyChanges:
         return state
 
     async def reload(self, holder: Holder) -> int:
-        """Apply the stored documents to a holder's loaded topics. Return the number of these topics."""
-        await self._topics.loads_done()  # A load under way may have read the old document
+        """Put the stored policies in force on a holder's loaded topics. Return the number of these topics."""
+        await self._topics.loads_done()  # A load in progress may have read the old document
         topics = [topic for topic in self._topics.all() if holder.covers(topic.name)]
         for at in range(0, len(topics), _AT_ONCE):
             part = topics[at : at + _AT_ONCE]

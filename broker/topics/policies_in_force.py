@@ -40,13 +40,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyInForce:
-    """A policy in force on a level, which is a namespace or a topic."""
+    """A policy in force on one level. A level is a namespace or a topic."""
 
     field: PolicyField
     value: PolicyValue
     set_on: PolicyLevel | None  # None for the broker's default
     own: PolicyValue | None  # The value set on this level, if any
-    above: PolicyValue  # The value if this level set none
+    above: PolicyValue  # The value that applies if this level sets none
     can_be_set: bool
 
     @property
@@ -65,7 +65,7 @@ class PolicyInForce:
 
     @property
     def own_words(self) -> str:
-        """The value set on this level as people write it, or "" if none is set."""
+        """The value `own` as people write it, or an empty text."""
         return "" if self.own is None else self.field.words(self.own)
 
     @property
@@ -76,7 +76,7 @@ class PolicyInForce:
         return tuple(self.field.kind) if issubclass(self.field.kind, StrEnum) else ()
 
     def complaint(self, text: str) -> str:
-        """Return "" if the policy accepts this text, else a sentence that names the accepted values."""
+        """Return an empty text if the policy accepts `text`, or else a sentence that names the accepted values."""
         try:
             self.field.parse(text)
         except PolicyInvalid:
@@ -138,7 +138,7 @@ def policy_texts() -> tuple[str, ...]:
 
 
 def default_policies(settings: BrokerSettings) -> Policies:
-    """Return the policies in force where no document sets any."""
+    """Return the default policies from the broker's settings."""
     return Policies(
         retention_ms=settings.default_retention_ms,
         retention_bytes=settings.default_retention_bytes,
@@ -157,7 +157,7 @@ def effective_policies(
     *,
     where: str,
 ) -> Policies:
-    """Return the defaults, changed by the stored documents. Log and ignore invalid values."""
+    """Return the default policies, overridden by the stored documents. Log and ignore invalid values."""
     usable, complaints = valid_part(namespace, PolicyLevel.NAMESPACE)
     usable_of_topic, of_topic = valid_part(topic, PolicyLevel.TOPIC)
     for complaint in (*complaints, *of_topic):
@@ -166,7 +166,7 @@ def effective_policies(
 
 
 def rollover_policy(policies: Policies) -> RolloverPolicy:
-    """Return the limits at which an open ledger is full."""
+    """Return the limits for ledger rollover."""
     return RolloverPolicy(
         max_entries=policies.ledger_max_entries,
         max_bytes=policies.ledger_max_bytes,

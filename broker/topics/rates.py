@@ -1,4 +1,4 @@
-"""Compute smoothed rates per second from cumulative counts. A flow is a series of such counts."""
+"""Compute smoothed rates per second from cumulative counts. A flow is a stream of counted messages."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
-# The weight of the newest second. After a change, the rate settles in about five reports.
+# The weight of the last second in a rate. After a change, the rate settles in about five seconds.
 _WEIGHT: Final = 0.4
-MEASURED_OVER_S: Final = 5  # The seconds before these weigh less than 0.1 in total
+MEASURED_OVER_S: Final = 5  # All earlier seconds together weigh less than 0.1
 _NOTHING_PER_S: Final = 0.05  # Lower rates count as 0
-# A slower flow is measured from message to message, because some seconds have no message.
+# A flow below this rate is slow. A slow flow is measured from message to message, not from second to second.
 _SLOW_PER_S: Final = 1.0
-# A slow flow ends after a pause of this many times its last gap, within the limits below.
+# A slow flow has ended when a pause is this many times as long as the previous pause.
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# Closed topics are forgotten once in this many reports, because a pass over 10,000 topics takes too long.
+# Closed topics are forgotten once in this many reports, because a search through all topics takes long.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Moving:
-    """The topics and subscriptions to report although nothing changed."""
+    """The topics and subscriptions to report even if their counts have not changed."""
 
     topics: set[Topic] = field(default_factory=set)
     subscriptions: set[Subscription] = field(default_factory=set)
@@ -42,7 +42,7 @@ class Moving:
 class _Flow:
     totals: tuple[int, ...]  # Cumulative counts, messages first
     seen_ms: int  # Time of the last report
-    measured_ms: int  # End of the time that the rates cover
+    measured_ms: int  # End of the time span that the rates cover
     changed_ms: int  # Time of the last report with new messages
     per_s: tuple[float, ...]
     gap_ms: int = 0  # Time between the last two reports with new messages
@@ -73,9 +73,9 @@ class _Flow:
 
     @property
     def look_again_ms(self) -> int | None:
-        """When to report the flow again although nothing changed.
+        """The time to report the flow again, even if its counts have not changed.
 
-        0 means in the next report. None means that the rate is 0.
+        0 stands for the next report. None means never, because the rate is 0.
         """
         if not self.per_s[0]:
             return None
@@ -99,7 +99,7 @@ class Rates:
         self._subscriptions: dict[Subscription, _Flows] = {}
         self._producers: WeakKeyDictionary[Producer, _Flows] = WeakKeyDictionary()
         self._consumers: WeakKeyDictionary[Consumer, _Flows] = WeakKeyDictionary()
-        # When to report a moving topic or subscription again. A slow flow is due only when it ends.
+        # When to report a topic or subscription again, even if its counts have not changed.
         self._topics_due_ms: dict[Topic, int] = {}
         self._subscriptions_due_ms: dict[Subscription, int] = {}
         self._looks = 0
@@ -188,7 +188,7 @@ class Rates:
         return rate_out, rate_acked, rate_again
 
     def moving(self, now_ms: int) -> Moving:
-        """Return the topics and subscriptions to report now although nothing changed.
+        """Return the topics and subscriptions to report now, even if their counts have not changed.
 
         Closed topics and ended subscriptions that had a rate are reported once more, with rate 0.
         """
@@ -234,6 +234,6 @@ def _seconds(elapsed_ms: int) -> float:
 
 
 def _is_gone(subscription: Subscription) -> bool:
-    # A reader's subscription ends with its last consumer.
+    # A subscription that is not durable ends with its last consumer.
     has_ended = subscription.is_deleted or not (subscription.is_durable or subscription.consumers)
     return has_ended or not subscription.log.is_open

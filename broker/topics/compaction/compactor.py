@@ -1,9 +1,9 @@
 """Compact topics: keep the latest message of each key.
 
-A run makes two passes over the messages that the last run kept and the messages published since. The first pass finds
-the latest message of each key. A Spark job may run the first pass instead of the broker. The second pass copies the
-messages that stay. At the end, one SQL statement replaces the generation that readers see with the new copies, so
-readers never see an unfinished run. The log itself does not change.
+A run reads the messages that the last run kept, and then all later messages. It makes two passes. The first pass finds
+the latest message of each key. The broker or a Spark job makes the first pass. The second pass copies the messages that
+stay. At the end, one SQL statement switches readers to the new copies, so readers never see an unfinished run. The log
+itself does not change.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MEASURED_BYTES: Final = 16 * 1024 * 1024
 
 
 class CompactionBusy(BrokerError):
-    """The topic is being compacted already, or its compacted messages were deleted during the run."""
+    """The topic is being compacted already, or its compacted messages were deleted during the compaction."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -55,13 +55,13 @@ class CompactionBusy(BrokerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The messages that a compaction would keep and remove, among the entries read."""
+    """The numbers of messages that a compaction would keep and remove."""
 
     kept: Kept
     removed_messages: int
     removed_bytes: int
     entries: int
-    is_complete: bool  # Whether all entries were read
+    is_complete: bool  # False if `measure` stopped early
 
 
 async def _no_report(percent: int) -> None:
@@ -74,7 +74,7 @@ class _Rules(TypedDict):
 
 
 class Compactor:
-    """Compacts any topic of this process, one at a time."""
+    """Compacts topics, one at a time."""
 
     def __init__(self, pool: ConnectionPool, clock: Clock, settings: BrokerSettings) -> None:
         self._pool = pool
@@ -83,7 +83,7 @@ class Compactor:
         self._one = asyncio.Lock()
 
     def backlog_bytes(self, topic: Topic) -> int:
-        """Return the bytes stored after the last compacted entry, or all stored bytes if none was compacted."""
+        """Return the total size of the entries that are not compacted yet."""
         stored = topic.compacted.stored
         horizon = _before_log(topic) if stored is None else stored.horizon
         return topic.log.ledgers.total_bytes - horizon.size_bytes
@@ -120,10 +120,10 @@ class Compactor:
     async def compact(
         self, topic: Topic, *, report: Report = _no_report, survey: Survey | None = None
     ) -> CompactionResult:
-        """Compact a topic. A `survey` is the result of a first pass in Spark. Waits for the runs of other topics.
+        """Compact a topic. Waits until no other topic is being compacted.
 
-        Raises CompactionBusy, NotAllowed if the topic has too many keys or the survey does not fit, other BrokerErrors,
-        and psycopg.Error.
+        `survey` is the result of a first pass in Spark. Raises NotAllowed if the survey is out of date, or if the topic
+        has too many keys. Raises CompactionBusy, other BrokerErrors, psycopg.Error.
         """
         if topic.compacted.is_running:
             raise CompactionBusy(f"{topic.name} is being compacted already")
@@ -153,7 +153,7 @@ class Compactor:
 
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
         stored = topic.compacted.stored
-        if stored is None or not stored.generation:  # No copies exist, so Spark must have read the whole log
+        if stored is None or not stored.generation:  # Without copies, require a survey of the whole log
             is_next = not survey.generation
         else:
             is_next = (survey.generation, survey.begin) == (stored.generation, stored.horizon.position)
@@ -164,7 +164,7 @@ class Compactor:
         return await _totals(topic, survey.horizon)
 
     async def _begin(self, topic: Topic) -> int:
-        """Store that a run begins. From a topic's first run on, entries that are not compacted are not trimmed."""
+        """Store that a run begins. From then on, the broker trims only compacted entries."""
         view = topic.compacted
         known, first = view.stored, _before_log(topic)
         if known is None:
@@ -236,13 +236,13 @@ class Compactor:
         fail = partial(store.fail, attempt=attempt, error=error, failures=failures, retry_ms=retry_ms)
         try:
             await _write(topic, fail, what="ending a compaction")
-        except (BrokerError, psycopg.Error) as fault:  # The next load of the topic ends the run
+        except (BrokerError, psycopg.Error) as fault:  # The next load of the topic marks the run as failed
             logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
 
     async def empty(self, topic: Topic, through: Position) -> None:
-        """Delete all compacted messages of a topic that is truncated up to `through`. Safe to repeat.
+        """Delete the compacted messages of a topic that is truncated up to `through`. Safe to repeat.
 
-        If a later entry is already compacted, all copies stay, because some may be of messages after `through`.
+        Does nothing if an entry after `through` is already compacted.
         Raises TopicFenced, PersistenceFailed, psycopg.Error.
         """
         async with topic.compacted.changing:
@@ -261,7 +261,7 @@ class Compactor:
             await self._sweep_quietly(topic)
 
     async def forget(self, topic: Topic) -> None:
-        """Delete a topic's compacted messages. Readers then get the log. Safe to repeat.
+        """Delete a topic's compacted messages. Readers then get all messages of the log. Safe to repeat.
 
         Raises TopicFenced, psycopg.Error.
         """

@@ -24,7 +24,7 @@ _PIECE_BYTES: Final = 512 * 1024
 
 
 class Stayed(NamedTuple):
-    """The entries of one piece that stay in the compacted topic."""
+    """The result of the second pass over one piece."""
 
     entries: list[StoredEntry]
     kept: Kept
@@ -48,7 +48,7 @@ class Passes:
         await asyncio.to_thread(self._see, piece)
 
     async def stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        """Process a piece in the second pass, and return the entries that stay."""
+        """Process a piece in the second pass, and return the entries that stay in the compacted topic."""
         return await asyncio.to_thread(self._stays, piece)
 
     def _see(self, piece: Sequence[StoredEntry]) -> None:
@@ -70,7 +70,7 @@ def stayed(
     *,
     max_message_bytes: int,
 ) -> Stayed:
-    """Return the entries of a piece that stay."""
+    """Return the entries that stay in the compacted topic."""
     entries: list[StoredEntry] = []
     messages = removed = 0
     for entry, facts in zip(piece, decoded, strict=True):
@@ -97,7 +97,7 @@ async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEn
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:
-        # If the topic was deleted, no page reaches the horizon. Then only this check ends the loop.
+        # After the topic is deleted, only this check ends the loop.
         _require_open(topic)
         page = await view.read(position)
         position = page.end

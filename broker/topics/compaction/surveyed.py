@@ -1,4 +1,4 @@
-"""The second pass of a compaction whose first pass, the survey, ran in Spark."""
+"""The second pass of a compaction, after a first pass in Spark. The result of the first pass is the survey."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SurveyedPass:
         self._max_message_bytes = max_message_bytes
 
     async def stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        """Return the entries of a piece that stay. Raises NotAllowed if the survey does not match the log."""
+        """Return the entries that stay. Raises NotAllowed if the survey does not match the log."""
         decoded, wanted = await asyncio.to_thread(self._decoded, piece)
         survey_id = self._survey.survey_id
         found = await repeat_until_done(
@@ -77,7 +77,7 @@ class SurveyedPass:
         return stayed(piece, decoded, latest, max_message_bytes=self._max_message_bytes)
 
     def _require_earlier(self, position: Position) -> None:
-        """Raise NotAllowed if Spark missed a message that no earlier compaction has kept."""
+        """Raise NotAllowed for a message after `begin`, because Spark should have seen it."""
         if position > self._survey.begin:
             raise NotAllowed(
                 f"Spark has not seen the key of the message at {position}, so nothing is compacted: run the job again"
@@ -85,6 +85,6 @@ class SurveyedPass:
 
 
 def _hashed(key: Key) -> bytes:
-    """Return the hash that Spark computes. Binary keys get a prefix byte that no UTF-8 text begins with."""
+    """Return the hash under which the survey stores a key. No UTF-8 text begins with the prefix of binary keys."""
     data = key.encode() if isinstance(key, str) else b"\xff" + key
     return hashlib.md5(data, usedforsecurity=False).digest()

@@ -1,7 +1,7 @@
 """The lists of topics that clients watch, one for each namespace.
 
-PostgreSQL notifies the broker when topics were created or deleted in a namespace. The broker then reads the list of the
-namespace again and compares it with the last one, so a repeated notification does no harm.
+PostgreSQL notifies the broker after topics were created or deleted in a namespace. The broker then reads the
+namespace's list and compares it with the previous list, so a repeated notification does no harm.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Matched:
-    """The topics of one namespace that a pattern chooses. All watches with this pattern share one object."""
+    """The topics that a pattern chooses in one namespace. All watches with this pattern share one object."""
 
     pattern: TopicPattern
     names: frozenset[str]
@@ -92,7 +92,7 @@ class TopicLists:
         self._namespaces: dict[str, _Namespace] = {}
 
     async def watch(self, namespace: str, pattern: TopicPattern, on_change: OnChange) -> TopicListWatch:
-        """Watch the topics of a namespace that a pattern chooses. The namespace need not exist.
+        """Watch the topics that a pattern chooses in a namespace. The namespace need not exist.
 
         Raises InvalidTopicName, and the errors of `read`.
         """
@@ -113,7 +113,7 @@ class TopicLists:
             self._forget_unused(place)
 
     def changed(self, namespace: str) -> None:
-        """Start to read a namespace's list again, if a client watches the list. Returns at once."""
+        """If clients watch this namespace, read its list again in the background."""
         place = self._namespaces.get(namespace)
         if place is None:
             return
@@ -123,7 +123,7 @@ class TopicLists:
             self._tasks.keep(asyncio.create_task(self._refresh(place), name=f"topics of {namespace}"))
 
     def all_changed(self) -> None:
-        """Start to read every watched list again, because notifications may have been lost."""
+        """Read every watched list again in the background, because notifications may have been lost."""
         for namespace in list(self._namespaces):
             self.changed(namespace)
 
@@ -157,7 +157,7 @@ class TopicLists:
             if added or removed:
                 for watch in list(matched.watches):
                     watch.changed(added, removed)
-                    await slices.pause()  # The update of a long list takes milliseconds
+                    await slices.pause()
             await slices.pause()
         place.names = now
 

@@ -1,6 +1,6 @@
-"""A subscription of a non-persistent topic, which has no cursor.
+"""A subscription without a cursor, for a non-persistent topic.
 
-A message counts as acked when it is sent. A message that no consumer can receive now is dropped.
+A message counts as acked as soon as it is sent to a consumer. A message is dropped if no consumer can receive it now.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BATCHES_REMEMBERED = 1000
 
 
 class PassingTopic(Protocol):
-    """The members of a topic that its subscriptions use."""
+    """The part of a topic that its subscriptions use."""
 
     @property
     def name(self) -> TopicName: ...
@@ -121,12 +121,12 @@ class NonPersistentSubscription:
         )
         self.consumers[consumer.key] = consumer
         if self.type is SubscriptionType.FAILOVER:
-            # Switch after the answer to SUBSCRIBE has been written.
+            # Switch the active consumer after the answer to SUBSCRIBE has been written.
             asyncio.get_running_loop().call_soon(self._switch, consumer)
         return consumer
 
     def _switch(self, joined: Consumer | None) -> None:
-        """Switch the active consumer at once, because no message can be delivered twice."""
+        """Switch the active consumer if necessary, and notify all consumers. Without a switch, notify only `joined`."""
         told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
         for consumer in list(told):
             consumer.tell_active(consumer.dispatch is self._dispatcher.active)
@@ -148,7 +148,7 @@ class NonPersistentSubscription:
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def deliver(self, entries: Sequence[StoredEntry], now_ms: int) -> None:
-        """Send entries to consumers that can receive them now, and drop the rest."""
+        """Send entries to consumers that can receive them now, and drop the other entries."""
         at = 0
         while at < len(entries):
             most = len(entries) if self.dispatch_limit is None else self._allowed(now_ms)
@@ -256,7 +256,7 @@ class NonPersistentSubscription:
         return lambda acks: None
 
     def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
-        """Do nothing, because the broker records deliveries only of stored messages."""
+        """Do nothing, because the broker keeps no record of non-persistent messages."""
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """Raise NotAllowed, because nothing is stored."""

@@ -1,4 +1,4 @@
-"""A topic that stores nothing. A message goes only to consumers that are connected and have permits now."""
+"""A topic that stores nothing. A message goes only to connected consumers with permits."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# The ledger ids of non-persistent topics begin here. The ids of stored ledgers are smaller. Each topic needs its own
-# ledger id, because the cache of the JSON WebSockets finds an entry by ledger id and entry id.
+# The ledger ids of non-persistent topics begin at this number. The ids of stored ledgers are smaller. Each topic needs
+# its own ledger id, because the cache of the JSON WebSockets finds an entry by ledger id and entry id.
 _FIRST_LEDGER: Final = 1 << 62
 
 
 class NonPersistentTopic:
-    """A topic that exists while clients are connected. The topic calls `on_empty` after the last client has left."""
+    """A topic that exists while clients are connected. Calls `on_empty` after the last client has left."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class NonPersistentTopic:
         )
         self.producers = self.access.producers
         self._on_empty = on_empty
-        self._attaching = 0  # Clients that are being attached
+        self._attaching = 0  # Number of clients that are being attached
         self._ledger_id = _FIRST_LEDGER + next_key()
         self._next_entry_id = 0
         self._queue: list[tuple[Producer, SendRequest]] = []
@@ -133,7 +133,7 @@ class NonPersistentTopic:
         """Do nothing, because the console does not show non-persistent topics."""
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry. The entries of one turn of the event loop are delivered together."""
+        """Queue an entry. All entries of one event loop iteration are delivered together."""
         if self.publish_limit is not None:
             self.publish_limit.sent(producer, request)
         if not self._queue:
@@ -198,7 +198,7 @@ class NonPersistentTopic:
                 subscription = self._new_subscription(request)
             consumer = await subscription.attach(request, identity, sink)
             if self.subscriptions.setdefault(request.subscription, subscription) is not subscription:
-                # Another client created the subscription again while this call waited for an answer to a ping.
+                # While this call waited for a ping, another client created a new subscription with this name.
                 consumer.detach()
                 raise ServiceNotReady(
                     f"subscription {request.subscription} has just begun anew; subscribe again"
@@ -222,7 +222,7 @@ class NonPersistentTopic:
         return sum(len(each.consumers) for each in self.subscriptions.values())
 
     def forget_subscription(self, subscription: NonPersistentSubscription) -> None:
-        """Forget a subscription whose last consumer left."""
+        """Forget a subscription after its last consumer has left."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
         self._leave_if_empty()

@@ -51,8 +51,8 @@ class NonPersistentTopics:
     async def topic(self, name: TopicName, *, create: bool) -> NonPersistentTopic:
         """Return a topic, and create it in memory if necessary.
 
-        A topic without a row in PostgreSQL is created only if both `create` and the policies allow that. Raises
-        TopicNotFound, and NotAllowed for a partitioned topic.
+        A topic without a row in PostgreSQL is created only if `create` is True and the policies allow auto-creation.
+        Raises TopicNotFound, and NotAllowed for a partitioned topic.
         """
         known = self._topics.get(name.full)
         if known is not None:
