@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class Reads:
-    """The reads of one subscription. A read that ends calls `ended` with its entries.
+    """The reads of one subscription. A successful read calls `ended` with the entries.
 
-    A failed read waits, then calls `ended` without entries. A read that finds an entry missing from the log calls
-    `gap_found`, then `ended` without entries. A stopped read does not call `ended`.
+    After a pause, a failed read calls `ended` without entries. If an entry is missing from the log, the read calls
+    `gap_found`, then `ended` without entries. A cancelled read calls neither.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Reads:
         self._gap_found = gap_found
         self._fault_changed = fault_changed
         self._faults = 0  # Number of consecutive failures
-        self.fault = ""  # Why the latest read failed; a gap in the log is no fault
+        self.fault = ""  # Why the latest read failed; empty if the read succeeded
         self.task: asyncio.Task[None] | None = None
 
     def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
@@ -49,7 +49,7 @@ class Reads:
         self.task = asyncio.create_task(self._run(read), name=f"read for {self._name}")
 
     def stop(self) -> None:
-        """Cancel the read under way."""
+        """Cancel the read under way, if any."""
         if self.task is not None:
             self.task.cancel()
 
@@ -58,7 +58,7 @@ class Reads:
         try:
             entries = await read()
         except GapInLog as error:
-            self._succeeded()  # The read worked; the entry is missing from the log
+            self._succeeded()  # The read did not fail; an entry is missing from the log
             self._gap_found(str(error))
             logger.critical("%s: %s", self._name, error, extra=self._log_fields())
         except Exception as error:

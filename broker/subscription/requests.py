@@ -28,20 +28,16 @@ __all__ = [
 
 
 class Delivery(NamedTuple):
-    """One entry on its way to one consumer.
-
-    The permits are already spent. On Shared and Key_Shared, the pending ack is already recorded, unless the topic
-    is non-persistent.
-    """
+    """One entry on its way to one consumer. The consumer's permits for this entry are already spent."""
 
     entry: StoredEntry
     redelivery_count: int  # Always 0 on Exclusive and Failover
-    remaining: int | None  # Bitset of the unacked messages; None = all messages
+    remaining: int | None  # Bitset of the unacked messages; None = no message is acked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeRequest:
-    """A request to attach a consumer, with the options of its client."""
+    """A client's request to attach a consumer."""
 
     topic: TopicName
     subscription: str
@@ -50,24 +46,23 @@ class SubscribeRequest:
     durable: bool = True
     priority: int = 0
     earliest: bool = False  # Whether a new subscription begins at the first entry
-    start: Position | None = None  # First entry of a non-durable subscription; None = LATEST
-    start_remaining: int | None = None  # Bitset of the messages to send from entry `start`; None = all
-    # If positive, a new cursor begins this many seconds ago, and `earliest` and `start` are ignored.
+    start: Position | None = None  # Start position of a non-durable subscription; None = LATEST
+    start_remaining: int | None = None  # Bitset of the messages to deliver at `start`; None = all
+    # A new subscription begins this many seconds in the past. 0 = use `earliest` or `start` instead.
     rollback_s: int = 0
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
-    ack_timeout_ms: int = 0  # If positive, the broker runs the ack timeout
-    ack_timeout_tick_ms: int = 1  # Timeouts are rounded up to a multiple of the tick
-    # Maps a redelivery count to milliseconds that are added to the timeout.
+    ack_timeout_ms: int = 0  # Ack timeout enforced by the broker; 0 = none
+    ack_timeout_tick_ms: int = 1  # Redelivery times are rounded up to a multiple of this
+    # Returns the milliseconds to add to the timeout, given a redelivery count.
     ack_timeout_backoff: Callable[[int], int] | None = None
-    # Warnings about options. A subscription logs each warning once.
+    # Warnings about options. A subscription logs each different warning once.
     warnings: Sequence[str] = ()
-    # On a compacted topic, read the entries that compaction kept, then the log.
     read_compacted: bool = False
     epoch: int | None = None  # The Java client's consumer epoch
-    key_shared: KeySharedPolicy = AUTO_SPLIT  # Exclusive also uses sticky ranges
-    # Full topic name. None = the broker writes no dead letters.
+    key_shared: KeySharedPolicy = AUTO_SPLIT  # Sticky ranges also apply on Exclusive
+    # Full name of the topic. If this is None, the broker writes no dead letters.
     dead_letter_topic: str | None = None
     schema: SchemaDefinition | None = None
 
@@ -76,7 +71,7 @@ class AckRequest(NamedTuple):
     """One message id of an ack command."""
 
     position: Position
-    remaining: int | None = None  # Bitset of the messages that stay unacked; None = ack the whole entry
+    remaining: int | None = None  # Bitset of the messages that stay unacked; None = the whole entry is acked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,18 +79,18 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) = there is no message
-    batch_size: int  # Number of messages in the batch up to the last message; 0 = no batch
+    batch_size: int  # The message's number in its batch, counted from 1; 0 = no batch
     mark_delete: Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStatistics:
-    """The figures of one consumer, and its subscription's backlog."""
+    """The statistics of one consumer and the backlog of its subscription."""
 
     connected_ms: int
     permits: int
-    unacked_messages: int  # Always 0 on Exclusive and Failover, as in Pulsar
-    is_blocked: bool  # Whether the consumer's limit on unacked messages stops delivery
+    unacked_messages: int  # Always 0 on Exclusive and Failover
+    is_blocked: bool  # Whether too many unacked messages stop delivery to this consumer
     backlog_entries: int
     messages_out_per_s: float
     bytes_out_per_s: float
@@ -113,13 +108,13 @@ class ConsumerSink(Protocol):
         """Return whether the client can receive more."""
 
     def on_end_of_topic(self) -> None:
-        """Note that the topic is terminated and fully acked."""
+        """Note that the topic is terminated and the subscription has acked all messages."""
 
     def on_consumer_closed(self, reason: str) -> None:
         """Tell the client that the broker detached the consumer."""
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection, because the client cannot receive part of a batch. No further call follows."""
+        """Close the connection of a client that is too old to receive part of a batch. No other calls follow."""
 
     def on_active_change(self, is_active: bool) -> None:
         """Tell a Failover client whether its consumer is active."""

@@ -1,6 +1,6 @@
 """The logic of one subscription, without I/O, event loop, clock or logging.
 
-The caller carries out the returned effects in order, and may call the machine again while doing so.
+Many methods return effects. The caller carries out the effects in order. Meanwhile, the caller may call more methods.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SubscriptionMachine:
         self.state.dispatcher = dispatcher
         self.state.story.use_type(keeps_order=type_.single_active)
         if type_.single_active:
-            self.state.counts.clear()  # Exclusive and Failover never use or remove redelivery counts
+            self.state.counts.clear()  # Exclusive and Failover use no redelivery counts
 
     def attach(self, member: Member, now_ms: int) -> Effects:
         """Attach a consumer. Raises SubscriptionBusy, ConsumerBusy or ConsumerAssignFailed."""
@@ -90,7 +90,7 @@ class SubscriptionMachine:
         return effects
 
     def gone(self, member: Member, now_ms: int) -> Effects:
-        """Remove a consumer. Its pending entries are delivered again. Safe to repeat."""
+        """Remove a consumer. Its pending entries will be redelivered. A second call does nothing."""
         state = self.state
         if state.members.pop(member.key, None) is None:
             return ()
@@ -102,7 +102,7 @@ class SubscriptionMachine:
             if state.story.is_on:
                 state.story.rewound(StoryEvent.CONSUMER_LEFT, state.cursor, now_ms)
             state.rewind()
-            # During a seek, a reader's cursor stays, because the reader attaches again.
+            # During a seek, a reader's cursor is kept, because the reader will attach again.
             if not state.is_durable and not state.ignores_acks:
                 effects.append(Wish.FORGET)
         effects.append(Wish.SEND)
@@ -142,12 +142,12 @@ class SubscriptionMachine:
         return SEND
 
     def limit_rate(self, limit: DispatchLimit | None) -> Effects:
-        """Apply new dispatch rates. None means no limit."""
+        """Apply new dispatch rates. If `limit` is None, dispatch is not limited."""
         self.state.limit = limit
         return SEND
 
     def pause(self) -> None:
-        """Stop dispatch until `resume`."""
+        """Stop dispatch until `resume` is called."""
         self.state.is_paused = True
 
     def resume(self) -> Effects:
@@ -165,17 +165,17 @@ class SubscriptionMachine:
         return self.state.end_of_topic()
 
     def deleted(self) -> None:
-        """Note that the subscription's rows are deleted."""
+        """Note that the subscription's database rows are deleted."""
         self.state.is_deleted = True
 
     # -- moves of the cursor -------------------------------------------------------------------------------------
 
     def begin_move(self) -> None:
-        """Stop dispatch and put off acks until `end_move`."""
+        """Stop dispatch and put off acks until `end_move` is called."""
         self.state.is_moving = True
 
     def forget_acks(self) -> Effects:
-        """Refuse acks until the end of the move, and all acks that already wait."""
+        """Refuse all waiting acks, and every new ack until the move ends."""
         self.state.ignores_acks = True
         self.state.resets += 1
         return self.acks.refuse_put_off()
@@ -191,14 +191,14 @@ class SubscriptionMachine:
         state.story.moved(state.cursor.mark_delete)
         state.gap = ""  # If the cursor has not passed the gap, the next read finds the gap again
         start = state.read_start()
-        # A skip keeps the consumers, whose pending entries must not be read again. A reset keeps only Failover's
-        # standby consumers, which have nothing pending.
+        # After a skip, consumers stay attached, and their pending entries must not be read again. A reset closes all
+        # consumers that have pending entries.
         stays = bool(state.members) and not state.ignores_acks
         state.read_position = max(state.read_position, start) if stays else start
         return (Wish.CHANGED, *state.end_of_topic())
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an operator's act acked an entry, except for the messages in the bitset `left`."""
+        """Note that an operator acked an entry. The messages in the bitset `left` stay unacked."""
         dispatcher = self.state.dispatcher
         for consumer in dispatcher.consumers:
             passed = consumer.pending.get(position) - left.bit_count()
@@ -210,7 +210,7 @@ class SubscriptionMachine:
             self.state.story.passed(position)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """Record acks in `recorded` until the act can no longer be undone."""
+        """Record acks in `recorded` while an operator's act can be undone."""
         self.state.cursor.start_undo_overlay(recorded)
         self.state.undo_act_id = act_id
         self.state.undo_until_ms = until_ms

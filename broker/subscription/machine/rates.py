@@ -18,7 +18,7 @@ __all__ = ["DispatchLimit", "RatePair", "rates_of"]
 
 
 class RatePair:
-    """Two token buckets, for messages and for bytes per second. A bucket that is None has no limit."""
+    """The token buckets for messages per second and bytes per second. An unlimited rate has no bucket."""
 
     __slots__ = ("bytes", "messages")
 
@@ -28,7 +28,7 @@ class RatePair:
 
     @classmethod
     def of(cls, messages: int, size_bytes: int, now_ms: int) -> RatePair | None:
-        """Return the pair, or None if neither rate is limited."""
+        """Return the pair, or None if both rates are unlimited."""
         return cls(messages, size_bytes, now_ms) if messages or size_bytes else None
 
 
@@ -62,7 +62,7 @@ class DispatchLimit:
         now_ms: int,
         replaces: DispatchLimit | None,
     ) -> DispatchLimit | None:
-        """Return the limit, or None if no rate is set. `times` continues from the value in `replaces`."""
+        """Return the limit, or None if no rate is set. The number of waits is copied from `replaces`."""
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages, policies.subscription_dispatch_rate_bytes, now_ms
         )
@@ -82,11 +82,11 @@ class DispatchLimit:
         return wait_ms
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Return whether the last wait from `wait_ms` is still going on."""
+        """Return whether delivery is waiting."""
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:
-        """Return how many entries may be read for sending. Call this only after `wait_ms` returned 0."""
+        """Return how many entries may be read for sending. Call this only after `wait_ms` has returned 0."""
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:

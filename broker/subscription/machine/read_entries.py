@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FoundEntry", "read_entries", "whole_entries"]
 
-_new: Final = tuple.__new__  # Takes 0.2 µs less than the named tuple's constructor
+_new: Final = tuple.__new__  # Faster than the named tuple's constructor
 
 
 class FoundEntry(NamedTuple):
@@ -32,7 +32,7 @@ class FoundEntry(NamedTuple):
 
 
 def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries in order, and count only the unacked messages of each entry."""
+    """Convert entries, and count only the unacked messages of each entry."""
     if not cursor.has_partial_acks:
         return whole_entries(found, type_)
     read: list[FoundEntry] = []
@@ -43,9 +43,9 @@ def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: Subscripti
 
 
 def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries in order, and count all messages of each entry.
+    """Convert entries, and count all messages of each entry.
 
-    On Failover, the metadata of chunks is not parsed, because the dispatcher ignores chunks.
+    On Failover, the metadata of chunks is not parsed, because Failover treats chunks like other entries.
     """
     chunks = 0 if type_ is SubscriptionType.FAILOVER else FLAG_CHUNK
     return [

@@ -39,9 +39,10 @@ class Redelivery:
     def redeliver(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> Effects:
-        """Redeliver these entries of a consumer, or all its pending entries if `positions` is None.
+        """Redeliver entries of a consumer. If `positions` is None, redeliver all pending entries of the consumer.
 
-        On Exclusive and Failover, the active consumer gets everything unacked again.
+        On Exclusive and Failover, a request of the active consumer redelivers all unacked entries. Requests of other
+        consumers are ignored.
         """
         if positions is not None and not positions:
             return ()
@@ -60,20 +61,21 @@ class Redelivery:
     def record_return(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> None:
-        """Record in the delivery story which entries are about to be taken back. None means all entries.
+        """Record in the delivery story that entries will be taken back from a consumer.
 
-        The delivery story is the stored history of deliveries and acks.
+        The delivery story is the stored history of deliveries and acks. If `positions` is None, all entries are taken
+        back.
         """
         state = self._state
         if not state.story.is_on:
             return
         if state.type.single_active:
-            # While a Failover switch is planned, no consumer is served. The switch records the return.
+            # If a Failover switch is planned, the switch will record that entries are taken back.
             if member.dispatch is state.dispatcher.active and state.dispatcher.due_ms is None:
                 state.story.rewound(reason, state.cursor, now_ms)
             return
         pending, counts = member.dispatch.pending, state.counts
-        if positions is None and not len(counts):  # A leaving consumer may have very many entries
+        if positions is None and not len(counts):  # Faster if a leaving consumer has very many entries
             runs = [PendingRun(*run, 0) for run in pending.deliveries()]
             state.story.returned(reason, member, runs, now_ms)
             return
@@ -94,7 +96,7 @@ class Redelivery:
         if due_ms <= now_ms:
             return self.redeliver(member, list(positions), StoryEvent.NEGATIVELY_ACKED, now_ms)
         for position in positions:
-            # A client must not fill the timers with made-up ids.
+            # Without this check, a client could fill the timers with made-up ids.
             if self.has_pending(member, position):
                 self._state.deadlines.nack(position, due_ms)
         return (Watch(due_ms), Wish.CHANGED)
@@ -105,7 +107,7 @@ class Redelivery:
         return state.dispatcher.has_pending(member.dispatch, position) and not state.cursor.is_acked(position)
 
     def replay(self, positions: Iterable[Position]) -> Effects:
-        """Send entries that were held back, except entries that are acked or not yet read."""
+        """Send entries that were held back. Skip acked entries, and entries that will be read later."""
         state = self._state
         if state.members:
             state.dispatcher.replay(
@@ -118,7 +120,7 @@ class Redelivery:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """Return the earliest time at which something is due, if any."""
+        """Return when `time_passed` must be called next, or None if nothing is planned."""
         state = self._state
         dues = (
             state.deadlines.next_due_ms(),
@@ -129,15 +131,15 @@ class Redelivery:
         return min((due for due in dues if due is not None), default=None)
 
     def time_passed(self, now_ms: int) -> tuple[int, Effects]:
-        """Do everything that is due. Return the number of entries and the effects. Safe to repeat."""
+        """Do everything that is due. Return the number of due entries, and the effects."""
         effects: list[Effect] = [*self.switch(now_ms)]
         overdue = self._overdue(now_ms, effects)
         return overdue + self._filter_again(now_ms, effects), effects
 
     def switch(self, now_ms: int) -> Effects:
-        """On Failover, change the active consumer if a switch is due.
+        """Carry out a Failover switch, if one is due.
 
-        The new active consumer gets all unacked messages again.
+        All unacked messages are then sent to the new active consumer.
         """
         state = self._state
         if not state.dispatcher.run_due(now_ms):
@@ -154,14 +156,14 @@ class Redelivery:
         return effects
 
     def watch_switch(self, now_ms: int) -> Effects:
-        """Make sure that a planned switch happens when it is due."""
+        """Return the effects that cause a planned switch to happen."""
         due_ms = self._state.dispatcher.due_ms
         if due_ms is None:
             return ()
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell a new consumer whether it is active, at once or after a planned switch."""
+        """On Failover, tell a new consumer whether it is active. If a switch is planned, tell the consumer later."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
@@ -185,14 +187,15 @@ class Redelivery:
         return overdue
 
     def _overdue_at(self, member: Member, due: Mapping[Position, Due]) -> list[Due]:
-        """Search the smaller collection, because deliveries to hundreds of consumers may time out together."""
+        """Return the due entries that are pending at this consumer."""
         state, pending = self._state, member.dispatch.pending
+        # Search the smaller collection, because very many deliveries may time out together.
         if not state.type.single_active and len(pending) < len(due):
             return [due[position] for position in pending if position in due]
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Let filters see rescheduled entries again. Return their number, plus 1 if the whole subscription waited."""
+        """Let filters check rescheduled entries again. Return the number of these entries."""
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:
@@ -200,5 +203,5 @@ class Redelivery:
         if state.waits_for_filter_until_ms and state.waits_for_filter_until_ms <= now_ms:
             state.waits_for_filter_until_ms = 0
             effects += SEND
-            return len(due) + 1
+            return len(due) + 1  # The entry that made the subscription wait is not in `due`
         return len(due)

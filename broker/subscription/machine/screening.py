@@ -1,6 +1,6 @@
-"""Sort out entries that were read but must not be sent.
+"""Screen entries that were read: decide whether to send each entry now, later or never.
 
-A read is screened only if filters are configured, or if an entry in the read has one of SCREENED_FLAGS.
+Entries are screened only if filters are configured, or if an entry has one of the SCREENED_FLAGS.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Delayed(Protocol):
     """The topic's delayed messages."""
 
     def passes_over(self, type_: SubscriptionType) -> bool:
-        """Return whether a subscription of this type passes over delayed entries now."""
+        """Return whether reads by a subscription of this type must skip delayed entries now."""
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
         """Return where to read next, at or after `position`. Call this only if `passes_over` returns True."""
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
-        """Return whether an entry that was read must not be sent yet."""
+        """Return whether it is too early to send this entry."""
 
 
 class Screening:
-    """The screening of one subscription."""
+    """Screens the entries that one subscription has read."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Screening:
     ) -> tuple[list[StoredEntry] | None, Effects]:
         """Return the entries to send, and the effects to carry out.
 
-        None instead of entries means that the entries must be read again after the effects.
+        If the entries are None, the caller must carry out the effects and then read again.
         """
         effects: list[Effect] = []
         kept: list[StoredEntry] = []
@@ -134,7 +134,7 @@ class Screening:
         for each in self._filters:
             try:
                 verdict = Verdict(each.verdict(shown))
-            except Exception as error:  # A faulty filter must not lose a message
+            except Exception as error:  # A faulty filter must not cause the loss of a message
                 counters = state.counters
                 counters.filter_errors += 1
                 if is_worth_a_line(counters.filter_errors):
@@ -158,7 +158,7 @@ class Screening:
         now_ms: int,
         effects: list[Effect],
     ) -> IndexMissing | None:
-        """Ack the discarded entries, or return which message counts are missing."""
+        """Ack the discarded entries. If message counts are missing from memory, return the error."""
         state = self._state
         for entry, reason in discarded:
             position = Position(entry.ledger_id, entry.entry_id)

@@ -1,6 +1,6 @@
 """Decide which entries to send next, and to which consumers.
 
-While consumers keep up, entries are delivered from memory, in the same callback that sends the producer's receipt.
+While consumers keep up, entries are delivered from memory.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITE_BYTES", "Sending"]
 
-# A batch ends at this size. The dispatcher then checks again whether the client can receive more.
+# When a batch of deliveries has reached this size, no more entries are added.
 WRITE_BYTES: Final = 1024 * 1024
 
 
 class CompactedPage(Protocol):
-    """All entries that compaction kept from `first` up to but not including `end`."""
+    """All entries that compaction kept in a range of positions. The range does not include `end`."""
 
     @property
     def first(self) -> Position: ...
@@ -53,7 +53,7 @@ class CompactedPage(Protocol):
 class Sending:
     """The sending of one subscription.
 
-    `cached` has the entries in memory, by ledger id and entry id. A read returns at most `read_entries` entries.
+    `cached` maps a ledger id and an entry id to an entry in memory. A read returns at most `read_entries` entries.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Sending:
         self._state = state
         self._screening = screening
         self._compacted = compacted
-        self._page: CompactedPage | None = None  # The page that is not completely sent yet, if any
+        self._page: CompactedPage | None = None  # The page that is being sent, if any
         self._ledgers = ledgers
         self._cached = cached
         self._delayed = delayed
@@ -81,11 +81,11 @@ class Sending:
         self._found_trimmed = False  # Whether the log has trimmed the found entries
 
     def compacted_read(self, page: CompactedPage) -> None:
-        """Keep entries that were read from a compacted topic until they are sent."""
+        """Keep a page that was read from the compacted topic."""
         self._page = page
 
     def entries_read(self, entries: Sequence[StoredEntry]) -> None:
-        """Keep the entries of a read until `forget_read`. The cache may be too small for them."""
+        """Keep the entries of a read until `forget_read` is called. The cache may be too small for these entries."""
         self._just_read = {entry[:2]: entry for entry in entries}
 
     def forget_read(self) -> None:
@@ -93,7 +93,7 @@ class Sending:
         self._just_read = {}
 
     def next_batch(self, now_ms: int) -> Batch | None:
-        """Return the next batch, if any. Check `State.may_send` before the first call."""
+        """Return the next batch of deliveries, if any. Check `State.may_send` before the first call."""
         state = self._state
         most: int | None = None
         if state.limit is not None:
@@ -115,7 +115,7 @@ class Sending:
     # -- finding -------------------------------------------------------------------------------------------------
 
     def _read(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the entries that are in memory, or return the effects to carry out."""
+        """Add entries from memory to `found`. If there are none in memory, return the effects to carry out."""
         if self._compacted.horizon is not None and self._state.reads_compacted:
             wanted = self._read_compacted(self._compacted.horizon, plan, found, most)
             if found or wanted is not None:
@@ -156,10 +156,10 @@ class Sending:
     def _read_compacted(
         self, horizon: Position, plan: ReadPlan, found: list[StoredEntry], most: int | None
     ) -> Effects | None:
-        """Add to `found` the entries that compaction kept, or return the read to make.
+        """Add to `found` the entries that compaction kept. If none are in memory, return the effect that reads them.
 
-        After `horizon`, the last compacted position, return None without entries, because reading continues in the
-        log. One call finds either trimmed or stored entries, because the cursor has acks of stored entries only.
+        After the last compacted position, `horizon`, do nothing. A call does not mix trimmed and untrimmed entries,
+        because the cursor has no acks of trimmed entries.
         """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)
@@ -193,7 +193,7 @@ class Sending:
         return None if found or position > horizon else (ReadCompacted(position),)
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the plan's entries that are in memory, or return the read to make."""
+        """Add the plan's entries from memory to `found`. If none are in memory, return the effect that reads them."""
         size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)
@@ -207,12 +207,12 @@ class Sending:
                 if size_bytes >= WRITE_BYTES:
                     break
             elif not self._ledgers.contains(position):
-                self._state.dispatcher.discard(position)  # The entry was trimmed meanwhile
+                self._state.dispatcher.discard(position)  # The log has trimmed this entry
             elif found:
                 break  # Later entries must not overtake this entry
             else:
                 # Also read the entries of later plans. A plan has at most a hundred positions, but thousands of
-                # delayed messages may fall due at once.
+                # delayed messages may become due at once.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)
         self._found_bytes, self._found_flags = size_bytes, flags

@@ -51,11 +51,11 @@ class Counters:
     damaged_entries: int = 0
     filter_errors: int = 0
     reschedules: int = 0
-    ack_latencies: AckLatencies = field(default_factory=AckLatencies)  # Emptied for each point of the charts
+    ack_latencies: AckLatencies = field(default_factory=AckLatencies)  # Since the last point in the charts
 
 
 class Compacted(Protocol):
-    """The compaction of the topic."""
+    """The state of the topic's compaction."""
 
     @property
     def horizon(self) -> Position | None:
@@ -94,7 +94,7 @@ class Member:
 
 
 class State:
-    """The state that the parts of a subscription's machine share."""
+    """The state of one subscription, shared by the parts of `SubscriptionMachine`."""
 
     def __init__(
         self,
@@ -121,10 +121,10 @@ class State:
         story.use_type(keeps_order=type_.single_active)
         self.members: dict[int, Member] = {}
         self._compacted = compacted
-        # `begin_at` stores the mark-delete position and the requested position here.
+        # Set by `begin_at` to the mark-delete position and the requested position.
         self.unstored_place: tuple[Position, Position] | None = None
         self.read_position = cursor.read_from()
-        # Time of the last ack that moved mark-delete. 0 = never.
+        # Time of the last ack that moved mark-delete. 0 = none.
         self.advanced_ms = 0
         self.deadlines = DeliveryDeadlines()
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
@@ -133,21 +133,21 @@ class State:
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None
         self.counters = Counters()
-        # What is missing from the log. Nothing is sent until a cursor move clears the text.
+        # Describes what is missing from the log, if anything. Nothing is sent until a cursor move clears this text.
         self.gap = ""
         self.is_terminated = is_terminated
-        self.is_paused = False  # An operator stopped dispatch
+        self.is_paused = False  # Whether an operator has stopped dispatch
         self.is_deleted = False
         # During a cursor move, acks wait. If `ignores_acks` is set, acks are refused instead.
         self.is_moving = False
         self.ignores_acks = False
         self.rewinds = 0
-        # Number of moves that forgot the pending entries. Acks from before the latest such move are not applied.
+        # Number of cursor resets. An ack that arrived before the latest reset is not applied.
         self.resets = 0
-        self.stored_mark_delete = cursor.mark_delete  # A crash returns the cursor to this position
-        self.undo_act_id = 0  # Latest operator's act that can or could be undone; 0 = none
-        self.undo_until_ms = 0  # 0 = no act can be undone now
-        # Time when a consumer last left. If unknown, the time of loading.
+        self.stored_mark_delete = cursor.mark_delete  # After a crash, the cursor is at this position
+        self.undo_act_id = 0  # Id of the last act that an operator could undo; 0 = none
+        self.undo_until_ms = 0  # The act can be undone until this time; 0 = no undo is possible
+        # Time when a consumer last left. If that is unknown, the time when the topic was loaded.
         self.last_used_ms = now_ms
 
     @property
@@ -171,14 +171,14 @@ class State:
         return member is not None and member.request.read_compacted
 
     def begin_at(self, position: Position) -> None:
-        """Remember the position at which the cursor begins.
+        """Remember the requested position of the cursor.
 
-        A reader of the compacted topic may still get trimmed entries, but the cursor cannot store their positions.
+        A reader of the compacted topic may ask for a trimmed entry, but the cursor cannot store that entry's position.
         """
         self.unstored_place = (self.cursor.mark_delete, position)
 
     def place(self) -> Position:
-        """Return the position of `begin_at` until mark-delete moves, then the position after mark-delete."""
+        """Return the position set by `begin_at`. If mark-delete has moved, return the position after mark-delete."""
         mark_delete = self.cursor.mark_delete
         if self.unstored_place is not None and self.unstored_place[0] == mark_delete:
             return self.unstored_place[1]
@@ -187,7 +187,7 @@ class State:
         return Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
 
     def read_start(self) -> Position:
-        """Return the first position for reading every unacked entry again."""
+        """Return the position at which a read of all unacked entries must start."""
         start = self.cursor.read_from()
         return max(Position(0, 0), min(start, self.place())) if self.reads_compacted else start
 
@@ -204,7 +204,7 @@ class State:
                 self.deadlines.cancel(position)
 
     def forget_all_deadlines(self) -> None:
-        """Cancel all deadlines and reschedules."""
+        """Cancel all deadlines, including those of rescheduled entries."""
         self.waits_for_filter_until_ms = 0
         if len(self.rescheduled):
             self.rescheduled = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
@@ -214,7 +214,7 @@ class State:
     def end_of_topic(self) -> Effects:
         """Return the effect that tells consumers about the end of a terminated topic.
 
-        Skip a consumer that never granted permits, because its client may not know yet that the consumer is attached.
+        Consumers that never granted permits are left out: a client may not know yet that its consumer is attached.
         """
         if not self.is_terminated or self.cursor.backlog_messages or self._has_kept_entries_to_send():
             return ()
@@ -229,5 +229,5 @@ class State:
 
 
 def is_worth_a_line(count: int) -> bool:
-    """Return whether to log an event the `count`-th time. Only powers of two are logged."""
+    """Return whether `count` is a power of two. Frequent events are logged only at these counts."""
     return count & (count - 1) == 0

@@ -1,8 +1,8 @@
-"""Move a subscription's cursor, for example for an operator or for a client's seek.
+"""Move a subscription's cursor for an operator or a client.
 
-An act is the stored record of such an action. `commit` moves the cursor in memory first, then stores the move with
-one statement. If the database refuses the statement, the cursor moves back. The statement can be repeated, because
-it sets the cursor's whole state.
+An act is the stored record of an operator's or a client's request. `commit` moves the cursor in memory first, then
+stores the move with one statement. If the database refuses the statement, the cursor in memory is moved back. The
+statement sets the cursor's whole state, so the statement can be repeated.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-# After a seek, a reader that stays away for longer loses its cursor.
+# A reader loses its cursor if the reader does not attach again within this time after a seek.
 _RETURN_S: Final = 60.0
 
 
 class CursorMove:
-    """Makes every move of one subscription's cursor.
+    """Moves one subscription's cursor.
 
-    Methods that write to the database raise TopicFenced if another broker has taken the topic, and PersistenceFailed
-    if the database refuses. Do not cancel these methods.
+    Methods that write to the database raise TopicFenced if another broker has taken over the topic, and
+    PersistenceFailed if the database refuses the write. Do not cancel these methods.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class CursorMove:
 
     @property
     def storing(self) -> Storing:
-        """The objects that store moves, shared by all subscriptions."""
+        """The objects that all subscriptions use to store moves."""
         return self._storing
 
     @property
@@ -82,15 +82,15 @@ class CursorMove:
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait for the current move, and prevent moves during the block."""
+        """Wait for the end of the current move, and prevent moves during the block."""
         async with self._gate:
             yield
 
     @asynccontextmanager
     async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
-        """Stop dispatch and put off acks during the block. Moves take turns.
+        """Stop dispatch and put off acks during the block. Only one block runs at a time.
 
-        Raises SubscriptionBusy if `closes_consumers` is set and another move that closes consumers runs or waits.
+        Raises SubscriptionBusy if `closes_consumers` is set and another such block is running or waiting.
         """
         if closes_consumers and self._resets:
             raise SubscriptionBusy(f"{self._state.name} is being reset; try again when that is done")
@@ -110,21 +110,20 @@ class CursorMove:
     def forget_acks(self) -> None:
         """Refuse all acks until the end of the move, because the move forgets the pending entries.
 
-        Call this inside `moving`, after every check, because a refused move must not lose acks. Close the consumers
-        immediately afterwards.
+        Call this inside `moving`, after all checks. Close the consumers immediately afterwards.
         """
         self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """Close the consumers and reset the cursor for a client's seek.
 
-        Standby consumers stay, except a standby that seeks. Raises SubscriptionBusy like `moving`.
+        On Failover, close only the active consumer and the consumer that seeks. Raises SubscriptionBusy (see `moving`).
         """
         cursor, runner = self._state.cursor, self._runner
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             runner.close_consumers("the subscription was moved by a seek", standby=False)
-            if consumer.is_open:  # The client of a standby that seeks must empty its queue too
+            if consumer.is_open:  # A standby consumer that seeks must be closed too
                 consumer.closed_by_broker("the subscription was moved by its own seek")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:
@@ -147,7 +146,7 @@ class CursorMove:
             except Exception as error:
                 await self._finish(act_id, error=str(error) or repr(error))
                 raise
-            cursor.stop_undo_overlay()  # Only the latest act can be undone, and the seek is now the latest
+            cursor.stop_undo_overlay()  # Only the latest act can be undone, and this seek is the latest act
 
     def _reset(self, position: Position, remaining: int | None) -> None:
         self._state.cursor.reset_to(position, remaining)
@@ -158,7 +157,7 @@ class CursorMove:
             self._forget()
 
     def done(self) -> None:
-        """Forget the pending entries that a move has passed, and read from the new position."""
+        """Forget the pending entries that the cursor has passed, and read from the new position."""
         self._runner.carry_out(self._machine.moved())
 
     async def commit(
@@ -172,10 +171,10 @@ class CursorMove:
     ) -> AckOverlay:
         """Change the cursor, and store the change, a snapshot of the old state and the act's result together.
 
-        Call this inside `moving`, after checking that the subscription was not deleted while the move waited.
-        `begins_at` is the position that a reset asks for. Returns the overlay, which records acks that an undo keeps.
+        Call this inside `moving`. First check that the subscription was not deleted while the move waited. `begins_at`
+        is the position that a reset asks for. Returns an overlay, which will record later acks for an undo.
 
-        After an error, the cursor is back where it was. Cancelling may close the topic.
+        After an error, the cursor is where it was before.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change, begins_at)
@@ -213,7 +212,7 @@ class CursorMove:
         return StagedMove(self._runner, state, before, place_before)
 
     def stored(self, staged: StagedMove) -> AckOverlay:
-        """Finish a move that is stored. Return the overlay, which records acks that an undo keeps."""
+        """Finish a move that is stored. Return an overlay, which will record later acks for an undo."""
         self._machine.stored(staged.after.mark_delete)
         self.done()
         return staged.recorded
@@ -221,7 +220,7 @@ class CursorMove:
     async def delete(self, consumer: Consumer, *, force: bool) -> None:
         """Delete the subscription for a client's unsubscribe.
 
-        Raises MetadataInvalid if `force` is not set and other consumers exist, and SubscriptionBusy like `moving`.
+        Raises MetadataInvalid if other consumers exist and `force` is not set. Raises SubscriptionBusy (see `moving`).
         """
         async with self.moving(closes_consumers=True):
             others = len(self._runner.consumers.keys() - {consumer.key})
@@ -230,7 +229,7 @@ class CursorMove:
                     f"subscription {self._state.name} has other consumers ({others}); close them or use force"
                 )
             self.forget_acks()
-            # The client expects only SUCCESS, and no message that its consumer was closed.
+            # The client expects SUCCESS, but no message about a closed consumer.
             consumer.is_open = False
             consumer.departure = DepartureCause.CLOSED
             self._runner.remove_consumer(consumer)
@@ -250,7 +249,7 @@ class CursorMove:
     async def remove(self, reason: str) -> None:
         """Delete a durable subscription for an operator, and tell its clients the reason.
 
-        Raises SubscriptionBusy like `moving`. After an error, the subscription stays.
+        Raises SubscriptionBusy (see `moving`). After an error, the subscription still exists.
         """
         async with self.moving(closes_consumers=True):
             self.forget_acks()
@@ -259,7 +258,7 @@ class CursorMove:
             self._forget()
 
     async def delete_rows(self) -> None:
-        """Delete the subscription's rows. Call this inside `moving`."""
+        """Delete the subscription's database rows. Call this inside `moving`."""
         log, subscription_id = self._runner.log, self._runner.subscription_id
 
         async def delete(connection: Connection, owner_epoch: int) -> bool | None:

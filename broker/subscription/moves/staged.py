@@ -1,6 +1,6 @@
-"""Store a cursor move that has been made in memory, or take it back.
+"""Store a cursor move that has been made in memory, or take the move back.
 
-An act is the stored record of the action that caused the move.
+An act is the stored record of the request that caused the move.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StagedMove:
     ) -> bool:
         """Store the cursor's new state, a snapshot for an undo and the result of the act.
 
-        Returns False if another broker has taken the topic, or the subscription was deleted.
+        Returns False if another broker has taken over the topic, or if the subscription was deleted.
         """
         return await store.apply_to_cursor(
             connection,
@@ -64,17 +64,17 @@ class StagedMove:
         )
 
     def take_back(self) -> None:
-        """Move the cursor in memory back to where it was."""
+        """Restore the cursor in memory."""
         state = self._state
         state.cursor.restore(self._before)
         state.unstored_place = self._place_before
-        # A redelivery or a Failover switch may have rewound the read position meanwhile.
+        # Since the move, a redelivery or a Failover switch may have rewound the read position.
         if state.rewinds != self._rewinds:
             state.read_position = state.read_start()
 
     def abandon(self) -> None:
-        """Fence the topic, because the move was cancelled and may or may not be stored.
+        """Fence the topic, because nobody knows whether the cancelled move was stored.
 
-        Without the fence, a flush could store the moved cursor without storing the act.
+        Otherwise a flush could store the moved cursor, but not the act.
         """
         self._runner.log.fence("the broker stopped while a cursor was being moved")

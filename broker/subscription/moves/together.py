@@ -1,4 +1,7 @@
-"""Move the cursors of several partitions in one transaction, for one act (the stored record of an action)."""
+"""Move the cursors of several partitions in one transaction.
+
+An act is the stored record of the request that caused the moves.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,9 @@ class MovePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedPart:
-    """One partition's part of an act, after storing."""
+    """The stored part of an act for one partition."""
 
-    act_id: int  # The part's id; the whole act has another id
+    act_id: int  # Id of this part; the whole act has another id
     recorded: AckOverlay
 
 
@@ -52,9 +55,10 @@ async def commit_together(
 ) -> list[MovedPart]:
     """Change the cursors, and store changes, snapshots and results in one transaction.
 
-    Call this inside the `moving` block of every cursor. Raises TopicFenced if another broker has taken a topic, and
-    PersistenceFailed if the database refuses. After an error, all cursors are back where they were. Cancelling closes
-    the topics of changed cursors, because the moves may or may not have been stored.
+    Call this inside the `moving` block of every cursor. Raises TopicFenced if another broker has taken over a topic,
+    and PersistenceFailed if the database refuses the moves. After an error, all cursors are where they were before.
+
+    Do not cancel a call. Cancelling closes the topics of all changed cursors.
     """
     storing = parts[0].moves.storing
     async with storing.flusher.paused():
