@@ -1,11 +1,9 @@
-"""Move messages from the outbox into the log. Django code publishes to the outbox, a table, inside its transactions.
+"""Move messages from the outbox table into topics. Django code writes to the outbox in its own transactions.
 
-The rows of a topic or partition are moved in the order of their ids. Rows of one transaction keep their order. Rows of
-two transactions keep their order if the second transaction began to publish after the first had committed. A refused
-row loses its place.
+Each topic or partition receives rows in the order of their ids. Overlapping transactions have no defined order. A
+refused row loses its place.
 
-One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is sent again
-only when the earlier send can no longer be stored.
+One statement stores a message in the topic and deletes the row, so each row is moved exactly once, even after a crash.
 """
 
 from __future__ import annotations
@@ -43,10 +41,10 @@ logger = logging.getLogger(__name__)
 
 # After this time without rows, a topic's producers are detached.
 IDLE_S: Final = 60.0
-RETRY_S: Final = 60.0  # Time after which a refused row is tried again
+RETRY_S: Final = 60.0  # Time before a refused row is tried again
 _POLL_S = 1.0  # Look for rows this often, because a notification may be lost
-_ROWS = 500  # Most rows of one topic that one turn reads
-# Limits on the rows of one topic that are sent but not yet stored. The last row may exceed the byte limit.
+_ROWS = 500  # One turn reads at most this many rows of one topic
+# Limits per topic on rows that are sent but not yet stored. The last row may exceed the byte limit.
 _MOST_ON_THE_WAY = 2000
 _MOST_BYTES = 16 * 1024 * 1024
 _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
@@ -64,7 +62,7 @@ class _Opener(ProducerOpener, Protocol):
 
 
 class OutboxMover:
-    """Moves the rows of all topics in one task. A topic that fails does not stop the other topics."""
+    """Moves the rows of all topics in one task. A failure in one topic does not stop the other topics."""
 
     def __init__(self, opener: _Opener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
         self._opener = opener
@@ -83,7 +81,7 @@ class OutboxMover:
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
-        """Stop the task. The writer still stores or refuses the rows that were sent."""
+        """Stop the task. Rows that were sent may still be stored."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -105,7 +103,7 @@ class OutboxMover:
             await store.refuse(connection, row_ids, error=str(error), retry_s=RETRY_S)
 
     async def _turn(self) -> None:
-        # In Python 3.11, `asyncio.wait_for` loses a cancellation that comes together with the event.
+        # In Python 3.11, `asyncio.wait_for` could lose a cancellation.
         with suppress(TimeoutError):
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()
@@ -140,7 +138,7 @@ class OutboxMover:
     async def _move(self, name: str) -> None:
         topic = self._topics.setdefault(name, _Topic())
         topic.last_used_s = asyncio.get_running_loop().time()
-        # Open the producers before reading rows. Opening a topic waits for every statement that may have moved a row.
+        # Open the producers before reading rows. Opening waits for statements that may still be moving rows.
         try:
             lanes = await self._lanes(name, topic)
         except BrokerError as error:
@@ -191,9 +189,9 @@ class OutboxMover:
 @dataclass(slots=True)
 class _Topic:
     lanes: list[_Lane] = field(default_factory=list)
-    # Row id → bytes, for rows that are sent but not yet stored
+    # Size in bytes by row id, for rows that are sent but not yet stored
     taken: dict[int, int] = field(default_factory=dict)
-    last_used_s: float = 0.0  # Seconds on the event loop's clock
+    last_used_s: float = 0.0  # Time on the event loop's clock
 
 
 class _Lane:
@@ -204,14 +202,14 @@ class _Lane:
         self._mover = mover
         self._taken = taken
         self._producer: _Producer | None = None
-        self._closed: _Producer | None = None  # Last closed producer, whose rows the writer may still store
-        self._rows: dict[int, int] = {}  # Sequence id → row id
+        self._closed: _Producer | None = None  # Last closed producer, whose rows may still be stored
+        self._rows: dict[int, int] = {}  # Row ids by sequence id
         self._next_sequence_id = 0
 
     async def open(self, opener: _Opener) -> None:
         """Open the producer. Safe to repeat.
 
-        Raises BrokerError if the topic refuses the producer, or may still store rows of the last closed producer.
+        Raises BrokerError if the topic refuses the producer, or if rows of the closed producer may still be stored.
         """
         if self._producer is None:
             if self._closed is not None and not self._closed.is_settled:
@@ -248,7 +246,7 @@ class _Lane:
         self._mover.wake()
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Let the row be sent again, after `RETRY_S` if the error is not retriable."""
+        """Let the row be sent again. An error that is not retriable delays the row by `RETRY_S`."""
         row_id = self._rows.pop(request.sequence_id, None)
         if row_id is None:
             return
@@ -257,14 +255,14 @@ class _Lane:
             self._mover.refused_later(row_id, error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Give up the producer. The next turns send its unstored rows again."""
+        """Forget the closed producer. Later turns send the unstored rows again."""
         self._producer, self._closed = None, self._producer
         for row_id in self._rows.values():
             self._taken.pop(row_id, None)
         self._rows.clear()
 
     async def is_alive(self) -> bool:
-        """Return True, so that no other producer can take the name."""
+        """Return True, so that no other producer can take over the name."""
         return True
 
 

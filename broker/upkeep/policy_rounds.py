@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 ROUND_MS = 5_000
 _IDLE_EVERY_MS = 60_000  # Time between checks of topics that are not in memory
-# A topic that cannot be compacted must not be tried in every round.
+# A compaction that fails must not be tried in every round.
 _COMPACTION_EVERY_MS = 60_000
 
 
@@ -58,11 +58,11 @@ class PolicyRounds:
         self._last_ms = 0
         self._last_idle_ms = 0
         self._last_compaction_ms = 0
-        # The last check of topics that are not in memory ended at this topic id.
+        # The next check of topics that are not in memory continues after this topic id.
         self._idle_after = 0
 
     async def turn(self) -> None:
-        """Start a round if a round is due. While VELA_WHEEL is off, only Celery's beat starts rounds."""
+        """Start a round if a round is due. While VELA_WHEEL is off, only Celery beat starts rounds."""
         if self._wheel_enabled and _is_due(self._last_ms, ROUND_MS, self._clock.now_ms()):
             self.ask()  # Waiting for the round would delay other periodic work
 
@@ -78,7 +78,7 @@ class PolicyRounds:
         await asyncio.shield(self._running)
 
     def stop(self) -> None:
-        """End the round under way."""
+        """Cancel the current round."""
         if self._running is not None:
             self._running.cancel()
 

@@ -1,4 +1,4 @@
-"""Run due work when Celery's tick, a periodic task, notifies the broker."""
+"""Run due work when the periodic Celery task `tick` notifies the broker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["run_tick"]
 def run_tick(payload: str, topics: Iterable[Topic], deadlines: Deadlines) -> None:
     """Run the work of the subscriptions and topics whose ids are in `payload`, and all other due work.
 
-    Topics that are not in memory are left out, because they have no consumers. Raises ValueError if `payload` is not a
-    JSON object.
+    Ignores topics that are not in memory, because these topics have no consumers. Raises ValueError if `payload` is not
+    a JSON object.
     """
     deadlines.run_due(_named_in(payload, topics))
 

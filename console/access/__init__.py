@@ -1,4 +1,4 @@
-"""Roles for namespaces, the rights that roles give a user, and the checks in front of views."""
+"""Roles for namespaces, rights of users, and checks that run before views."""
 
 from __future__ import annotations
 

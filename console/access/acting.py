@@ -25,7 +25,7 @@ def named_by(
 ) -> tuple[str, ...]:
     """Return every topic or namespace that an act changes or publishes to.
 
-    `planned` is the act's plan, which names the topics that the broker chose. For `continue_job`, makes one query.
+    `planned` is the act's plan, which names the topics that the broker chose. For `continue_job`, makes a query.
     """
     if kind == "continue_job":
         run = pipeline.run(number) if isinstance(number := parameters.get("run"), int) else None
@@ -43,9 +43,9 @@ def plan(
     subscription: str = "",
     parameters: Mapping[str, object],
 ) -> ActView:
-    """Plan an act that a page asks for.
+    """Plan an act for a page of the console.
 
-    Raises PermissionDenied if the user lacks the right, and ActRefused if the request is refused at once. If the
+    Raises PermissionDenied if the user may not request the act. Raises ActRefused if the request is wrong. If the
     broker refuses the plan, the returned act says why.
     """
     for name in named_by(kind, topic, parameters):

@@ -1,6 +1,6 @@
 """Change users, make sure that an admin of everything remains, and write changes into the act log.
 
-The act log is the audit log. An admin of everything is a superuser, or a user with the role admin for the pattern `*`.
+The act log is the audit log. An admin of everything is a superuser, or a user with the admin role for the pattern `*`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from console.models import Role
 
 __all__ = ["ChangeRefused", "change_of", "keeping_an_admin", "log_change"]
 
-# Key of an advisory lock. Without the lock, two admins could take away each other's role.
+# Key of an advisory lock. Without the lock, the last two admins could remove each other's role.
 _LOCK: Final = 0x56454C41_4752
 
 
 class ChangeRefused(Exception):
-    """A change of a user was refused. The message says why."""
+    """A change to a user was refused. The message says why."""
 
 
 @contextmanager
 def change_of(name: str) -> Iterator[User]:
-    """Yield a user for the block to change.
+    """Let a `with` block change a user.
 
-    Raises ChangeRefused if the user is unknown, or if the block takes away the last admin of everything.
+    Raises ChangeRefused if the user is unknown, or if the block removes the last admin of everything.
     """
     with keeping_an_admin():
         user = User.objects.filter(username=name).first()
@@ -46,7 +46,7 @@ def change_of(name: str) -> Iterator[User]:
 def keeping_an_admin() -> Iterator[None]:
     """Run a block of changes to users in one transaction. Two such blocks never run at the same time.
 
-    Raises ChangeRefused, and undoes the changes, if the block takes away the last admin of everything.
+    If the block removes the last admin of everything, undoes the changes and raises ChangeRefused.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Add and remove second factors, and renew recovery codes. The act log records each change."""
+"""Add and remove second factors, and renew recovery codes. The audit log records each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Give roles to users, and take them away."""
+"""Add and remove roles of users."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ __all__ = ["set_login_roles", "set_role"]
 
 
 def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: str) -> None:
-    """Give a user a role for a pattern, or take the role away with `role=None`.
+    """Give a user a role for a pattern. If `role` is None, remove the user's role for the pattern.
 
-    Roles that came from the login server stay. Deletes the schedules that the user may no longer make. Raises
-    ChangeRefused if the user is unknown, the pattern is wrong, the user has no such role, or no admin of everything
-    would remain.
+    Does not change roles from the login server. Deletes the user's job schedules that are no longer allowed. Raises
+    ChangeRefused if the user or the role does not exist, if the pattern is wrong, or if no admin for `*` would remain.
     """
     if not is_role_pattern(pattern):
         raise ChangeRefused(
@@ -38,9 +37,9 @@ def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: st
 
 
 def set_login_roles(user: User, roles: Mapping[str, Role], *, who: str, origin: str) -> None:
-    """Replace a user's roles from the last login with `roles`, which maps patterns to roles.
+    """Replace the roles that the last login gave a user. `roles` maps patterns to roles.
 
-    Deletes the schedules that the user may no longer make. Call this function in a transaction.
+    Deletes the user's job schedules that are no longer allowed. Call this function in a transaction.
     """
     of_login = Grant.objects.filter(user=user, from_login=True)
     had = {each.pattern: Role(each.role) for each in of_login}

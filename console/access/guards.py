@@ -43,7 +43,7 @@ P = ParamSpec("P")
 
 
 def place_in(names: Mapping[str, object]) -> str:
-    """Return the topic or namespace among the parts of an address, or ""."""
+    """Return the topic or namespace in a URL's arguments. Return "" if the URL has neither."""
     topic = names.get("topic")
     if isinstance(topic, str):
         return topic
@@ -70,10 +70,10 @@ def refusal_of(name: str, kind: str) -> str:
 def viewer(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit users who may see the topic or namespace in the address. Raises Http404 for other users.
+    """Admit users who may see the topic or namespace in the URL. Raises Http404 for other users.
 
-    If the address has no topic or namespace, admit users with any role, and raise PermissionDenied for other users.
-    Raises PermissionDenied for every change while the console is read-only. Users who have not logged in get the
+    If the URL has no topic or namespace, admit users who have a role, and raise PermissionDenied for other users.
+    Raises PermissionDenied for every change while the console is read-only. A user who has not logged in gets the
     login page.
     """
 
@@ -97,7 +97,7 @@ def viewer(
 def logged_in(
     view: Callable[[HttpRequest, Rights], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Admit every logged-in user, even without a role. Raises PermissionDenied for changes in a read-only console."""
+    """Admit every logged-in user. Raises PermissionDenied for every change while the console is read-only."""
 
     def authorised(request: HttpRequest) -> HttpResponseBase:
         if not request.user.is_authenticated:
@@ -113,9 +113,9 @@ def logged_in(
 def operator_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit operators and admins of the namespace in the address.
+    """Admit operators and admins of the namespace in the URL.
 
-    If the address has no namespace, admit operators and admins of any namespace. Runs the checks of `viewer` first.
+    If the URL has no namespace, admit operators and admins of any namespace. Runs the checks of `viewer` first.
     Raises PermissionDenied for users with a lower role, and for every request while the console is read-only.
     """
     return _at_least(Role.OPERATOR, view)
@@ -124,9 +124,9 @@ def operator_only(
 def admin_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit admins of the namespace in the address.
+    """Admit admins of the namespace in the URL.
 
-    If the address has no namespace, admit admins of any namespace. Runs the checks of `viewer` first. Raises
+    If the URL has no namespace, admit admins of any namespace. Runs the checks of `viewer` first. Raises
     PermissionDenied for users with a lower role, and for every request while the console is read-only.
     """
     return _at_least(Role.ADMIN, view)
@@ -155,7 +155,7 @@ def _at_least(
 def admin_everywhere_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit only admins of all namespaces. Runs the checks of `viewer` first."""
+    """Admit only users with the admin role for every namespace. Runs the checks of `viewer` first."""
 
     def checked(
         request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs

@@ -1,6 +1,6 @@
-"""The rights of a user, or of a client's token in `/api/v1`.
+"""The rights of a user, or of a token that a client sends to `/api/v1`.
 
-An act is a change that the broker makes on request. Its plan shows the effect beforehand.
+An act is a change that the broker makes on request. The plan of an act shows the effect beforehand.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ __all__ = ["OF_A_SUPERUSER", "Rights", "rights_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rights:
-    """The roles of one user or token, and the namespace that the request is about."""
+    """The roles of one user or token, and the namespace that a request is about."""
 
-    name: str  # Name in the log of acts
+    name: str  # Name that the log of acts shows
     grants: tuple[GrantRow, ...]
     is_superuser: bool = False
     is_read_only: bool = False  # The console refuses all changes
-    place: str = ""  # `tenant/namespace` from the request's address
+    place: str = ""  # `tenant/namespace` from the request's URL
 
     def at(self, name: str) -> Rights:
         """Return the same rights for a request about this topic or namespace."""
         return replace(self, place=namespace_of(name) or "/" if name else "")
 
     def role_in(self, name: str) -> Role | None:
-        """Return the user's highest role for this topic or namespace, or None."""
+        """Return the user's highest role for this topic or namespace. Return None if the user has no role there."""
         namespace = namespace_of(name)
         found = [Role(each.role) for each in self.grants if covers(each.pattern, namespace)]
         return max(found, default=None)
 
     @cached_property
     def here(self) -> Role | None:
-        """The highest role in `place`, or in any namespace if `place` is empty."""
+        """The highest role in `place`. If `place` is empty, the highest role in any namespace."""
         if self.place:
             return self.role_in(self.place)
         return max((Role(each.role) for each in self.grants), default=None)
@@ -51,7 +51,7 @@ class Rights:
         return self.role_in(name) is not None
 
     def may_read_payloads(self, name: str) -> bool:
-        """Return whether the user may read bodies, keys and properties of this topic's messages."""
+        """Return whether the user may read the bodies, keys and properties of this topic's messages."""
         return (self.role_in(name) or 0) >= Role.READER
 
     def may_act_on(self, name: str, kind: str = "") -> bool:
@@ -64,12 +64,12 @@ class Rights:
     def may_see_act(self, name: str) -> bool:
         """Return whether the user may see acts on this topic or namespace.
 
-        Only users with a role for `*` see acts that name no tenant.
+        If `name` has no slash, only users with a role for `*` see the acts.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 
     def is_admin(self, name: str = EVERYTHING) -> bool:
-        """Return whether the user is an admin of this topic or namespace, or of everything by default."""
+        """Return whether the user has the admin role for this topic, namespace or pattern."""
         return (self.role_in(name) or 0) >= Role.ADMIN
 
     @property
@@ -79,17 +79,17 @@ class Rights:
 
     @property
     def may_act(self) -> bool:
-        """Whether the user may request acts with the role in `here`."""
+        """Whether the role in `here` lets the user request acts."""
         return not self.is_read_only and (self.here or 0) >= Role.OPERATOR
 
     @property
     def may_administer(self) -> bool:
-        """Whether the user may change a namespace with the role in `here`."""
+        """Whether the role in `here` lets the user change a namespace."""
         return not self.is_read_only and (self.here or 0) >= Role.ADMIN
 
     @property
     def may_see_payloads(self) -> bool:
-        """Whether the user may read messages with the role in `here`."""
+        """Whether the role in `here` lets the user read messages."""
         return (self.here or 0) >= Role.READER
 
     @property
@@ -107,7 +107,7 @@ OF_A_SUPERUSER: Final = GrantRow(role=Role.ADMIN, pattern=EVERYTHING, namespace_
 
 
 def rights_of(user: AbstractBaseUser | AnonymousUser) -> Rights:
-    """Return the rights of a logged-in user. Makes one query, or none for a superuser."""
+    """Return the rights of a logged-in user. Makes at most one query."""
     person = cast("User", user)
     is_superuser = person.is_superuser
     return Rights(

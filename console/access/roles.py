@@ -1,4 +1,4 @@
-"""Which namespaces a pattern covers, and which role an act needs.
+"""Decide which namespaces a pattern covers, and which role an act needs.
 
 A pattern is `*`, `tenant/*` or `tenant/namespace`. An act is a change that the broker makes on request.
 """
@@ -14,12 +14,12 @@ __all__ = ["EVERYTHING", "covers", "namespace_of", "role_for"]
 
 EVERYTHING: Final = "*"
 _FOR_ADMINS: Final = frozenset(("delete_topic",))
-_CHANGING_NAMESPACES: Final = ("namespace", "new namespace")  # A scope is the thing that an act changes
+_CHANGING_NAMESPACES: Final = ("namespace", "new namespace")  # Scopes of acts that change namespaces
 _FOR_OPERATORS: Final = frozenset(("create_topic",))
 
 
 def namespace_of(name: str) -> str:
-    """Return `tenant/namespace` of a full topic name. Return a namespace's name unchanged."""
+    """Return the `tenant/namespace` of a full topic name. Return any other name unchanged."""
     domain, separator, rest = name.partition("://")
     return "/".join(rest.split("/", 2)[:2]) if separator else domain
 

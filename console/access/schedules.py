@@ -1,4 +1,4 @@
-"""Delete the schedules of users who lost the role that schedules need.
+"""Delete the schedules of users who lost the required role.
 
 A schedule runs a job on a topic at intervals.
 """
@@ -24,10 +24,9 @@ _KIND = "schedule_job"
 
 
 def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
-    """Delete the schedules that this user made but may no longer make.
+    """Delete this user's schedules that are no longer allowed.
 
-    Otherwise the schedules would keep running with a role that the user has lost. Call this function after changing the
-    user, in the same transaction.
+    Call this function after changing the user, in the same transaction.
     """
     rights = _rights_in_this_transaction(user)
     for schedule in PipelineSchedule.objects.filter(who=user.username):
@@ -47,9 +46,10 @@ def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
 
 @contextmanager
 def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
-    """Run a block that may change users, then delete the schedules that the users may no longer make.
+    """Run a block that may change users, then delete the users' schedules that are no longer allowed.
 
-    Needs a transaction. A user who is deleted or renamed loses all schedules, because schedules store the user's name.
+    The caller must open a transaction. A user who is deleted or renamed loses all schedules, because schedules store
+    the user's name.
     """
     owners = list(User.objects.filter(username__in=PipelineSchedule.objects.values("who")))
     yield
@@ -61,7 +61,7 @@ def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
 
 
 def _rights_in_this_transaction(user: User) -> Rights:
-    """Return a user's rights after the change, which the connection of `rights_of` does not see yet."""
+    """Return a user's rights after uncommitted changes. `rights_of` does not see uncommitted changes."""
     if user.is_superuser:
         return Rights(name=user.username, grants=(OF_A_SUPERUSER,))
     found = Grant.objects.filter(user=user)

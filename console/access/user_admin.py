@@ -17,8 +17,8 @@ from console.origin import origin_of
 __all__ = ["KeepingUserAdmin"]
 
 
-class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is generic in the type stubs only
-    """Django's user pages, which undo a change if no admin of all namespaces would remain."""
+class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # Generic only in the type stubs
+    """Django's user pages. A change is undone if no admin of all namespaces would remain."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
         return self._kept(

@@ -37,7 +37,7 @@ def create_user(name: str, password: str, *, who: str, origin: str) -> None:
 
 
 def set_password(name: str, password: str, *, who: str, origin: str) -> None:
-    """Set a password, which ends the user's sessions.
+    """Set a user's password. This ends the user's sessions.
 
     Raises ChangeRefused for an unknown user, a user who logs in with OpenID Connect, or a weak password.
     """
@@ -55,8 +55,8 @@ def set_password(name: str, password: str, *, who: str, origin: str) -> None:
 def set_active(name: str, is_active: bool, *, who: str, origin: str) -> None:
     """Activate or deactivate a user.
 
-    A deactivated user cannot log in, and loses all sessions and schedules. Raises ChangeRefused for an unknown user,
-    for the last admin of all namespaces, and if nothing would change.
+    A deactivated user cannot log in, and loses all sessions and schedules. Raises ChangeRefused if the user is unknown,
+    if no admin of all namespaces would remain, or if nothing would change.
     """
     with change_of(name) as user:
         if user.is_active == is_active:

@@ -1,6 +1,6 @@
-"""Export the acts that a search of the log finds, as NDJSON or CSV.
+"""Export acts as NDJSON or CSV.
 
-An act is a logged change, such as a skip or a new user.
+An act is a logged change, such as a new user or a moved cursor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from console.words.acts import OF_USERS
 
 __all__ = ["COLUMNS", "MOST_WRITTEN_BYTES", "export_acts"]
 
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # The server keeps unsent bytes in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # Limited because the server keeps unsent bytes in memory
 PAGE_ACTS: Final = 500
 COLUMNS: Final = (
     "act",
@@ -49,10 +49,10 @@ _ALSO_BY_THEMSELVES: Final = frozenset(("set_password", "remove_second_factor"))
 
 
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
-    """Yield the pieces of a file with the acts, newest first.
+    """Yield a file of acts in pieces. The newest act comes first.
 
-    The file ends early after the act that reaches MOST_WRITTEN_BYTES. The last line says why the file ends. After each
-    page of acts, an empty piece lets the caller stop.
+    The file ends early if it reaches MOST_WRITTEN_BYTES. The last line says why the file ends. An empty piece follows
+    each page of acts, so that the caller can stop there.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)

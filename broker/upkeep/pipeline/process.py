@@ -1,6 +1,6 @@
 """Run one job in a separate process, because Spark must not run inside a Celery worker.
 
-The process writes reports to standard output, one JSON object per line, and its log to standard error.
+The process writes its log to standard error. It writes reports to standard output, as one JSON object per line.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _GRACE_S: Final = 5.0
 
 
 class JobProcess:
-    """A job in its own process group, which includes Java.
+    """A job and its Java process, in their own process group.
 
-    The request goes through standard input, because it contains the password of the database. Standard input stays
-    open, because the job ends when standard input is closed.
+    The request contains the database password, so the request goes through standard input. Standard input stays open,
+    because the job ends when standard input is closed.
     """
 
     def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:
@@ -53,7 +53,7 @@ class JobProcess:
         ]
         for reader in self._readers:
             reader.start()
-        with suppress(BrokenPipeError):  # The exit code and the log say why the process ended
+        with suppress(BrokenPipeError):  # If the process has ended, its exit code and log say why
             self._process.stdin.write(json.dumps(dict(request)).encode() + b"\n")
             self._process.stdin.flush()
 
@@ -67,7 +67,7 @@ class JobProcess:
         return found
 
     def confirm(self) -> None:
-        """Confirm to the job that the range of messages it chose is stored. The job waits for this."""
+        """Let the job continue after the caller has stored which messages the job will read."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.write(b"\n")
@@ -82,7 +82,7 @@ class JobProcess:
     def exit_code(self) -> int | None:
         """The exit code, negative if a signal ended the process.
 
-        None until a call of `has_ended` or `end` has noticed the end.
+        Only `has_ended` and `end` update this value.
         """
         return self._process.returncode
 

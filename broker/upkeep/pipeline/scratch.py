@@ -37,7 +37,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _locked() -> tuple[Path, int]:
-    # Another worker may remove a new folder before the folder is locked.
+    # Another worker may remove the new folder before this worker locks it. In that case, make another folder.
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
@@ -51,7 +51,7 @@ def _locked() -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> int:
-    """Remove this system user's folders whose worker is gone, and return their number. Safe while jobs run."""
+    """Remove this system user's folders that no worker has locked. Return the number of removed folders."""
     removed = 0
     for folder in parent.glob(f"{_PREFIX}*"):
         try:
@@ -65,7 +65,7 @@ def sweep(parent: Path) -> int:
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
         except OSError:
-            continue  # The worker of this folder still runs
+            continue  # The folder's worker is still running
         finally:
             os.close(handle)
     if removed:

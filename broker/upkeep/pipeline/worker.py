@@ -33,12 +33,12 @@ __all__ = ["SILENT_S", "folder_of", "run_waiting", "stop_running"]
 
 logger = logging.getLogger(__name__)
 
-SILENT_S: Final = 60  # After this silence, a run's worker counts as dead
+SILENT_S: Final = 60  # A worker that has not reported for this long counts as dead
 _BEAT_S: Final = 1.0
-_STOP_S: Final = 3.0  # Time for a stopping worker to store the end of its run
-# If PostgreSQL is unavailable for this long, the job ends. This is before its run fails and another job can begin.
+_STOP_S: Final = 3.0  # Time limit for a stopping worker to store how its run ended
+# If PostgreSQL is unavailable for this long, the worker ends the job. The run fails later, after SILENT_S.
 _GIVE_UP_S: Final = SILENT_S / 2
-_STAGES: Final = 100  # Most stages stored for one run
+_STAGES: Final = 100  # At most this many stages are stored for one run
 _stopping = threading.Event()
 
 
@@ -48,7 +48,7 @@ def stop_running() -> None:
 
 
 def run_waiting() -> int | None:
-    """Carry out the run that has waited longest, and return its number, or None if no run can begin.
+    """Carry out the run that has waited longest, and return the run's id. Return None if no run can begin.
 
     Blocks until the run has ended. If this process is killed, the job ends, and the run fails after SILENT_S.
     """
@@ -60,7 +60,7 @@ def run_waiting() -> int | None:
     if run is None:
         return None
     logger.info("pipeline run %s begins: %s of %s", run.id, run.job, run.topic_name)
-    # A killed Java process cannot remove its spilled files, which contain messages.
+    # Spark's temporary files contain messages, and a killed Java process leaves the files behind.
     with scratch_folder() as scratch:
         environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         try:
@@ -184,7 +184,7 @@ class _Watch:
         self._heard_s = time.monotonic()
         if report.log is not None:
             self._stored_log = report.log
-        if self._has_new_pin and cancelled_by == "":  # A cancelled job must not go on
+        if self._has_new_pin and cancelled_by == "":  # A cancelled job must not continue
             self._process.confirm()
             self._has_new_pin = False
         return cancelled_by
@@ -195,7 +195,7 @@ class _Watch:
         self._store(state, error)
 
     def _store(self, state: str, error: str = "") -> None:
-        # A completed run must not count as failed because PostgreSQL is unavailable for a moment.
+        # A short outage of PostgreSQL must not make a completed run count as failed.
         until_s = time.monotonic() + (_STOP_S if _stopping.is_set() else SILENT_S)
         while True:
             try:

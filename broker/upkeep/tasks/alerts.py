@@ -18,7 +18,7 @@ _SEND_BUDGET_S = 5.0
 
 @shared_task(name="broker.upkeep.tasks.check_alerts")
 def check_alerts() -> None:
-    """Evaluate the rules, then delete old notifications and alerts that cleared long ago. Safe to repeat."""
+    """Evaluate the rules, then delete old notifications and old cleared alerts. Safe to repeat."""
     now_ms = time.time_ns() // 1_000_000
     evaluate(now_ms)
     store.trim(now_ms - _KEPT_MS)

@@ -1,4 +1,4 @@
-"""Keep database connections open between tasks, in beat and in the processes that run tasks."""
+"""Keep database connections open in Celery beat and in the processes that run tasks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from broker.storage.task_connection import keep_connections
 __all__ = ["keep"]
 
 
-@worker_ready.connect  # Workers that run tasks in their own process or threads
-@worker_process_init.connect  # Workers that run tasks in a pool of processes
+@worker_ready.connect  # For workers without a process pool
+@worker_process_init.connect  # For each process in a worker's pool
 @beat_init.connect
 def keep(**_: object) -> None:
-    """Keep the database connections of this process open between tasks.
-
-    A process that is forked after this call could inherit an open connection.
-    """
+    """Keep the database connections of this process open between tasks."""
     keep_connections()

@@ -1,4 +1,4 @@
-"""Write beat's heartbeat whenever beat sends the tick, the task that finds due work."""
+"""Record a heartbeat of Celery beat whenever beat sends the tick, a periodic task."""
 
 from __future__ import annotations
 

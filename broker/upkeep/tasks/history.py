@@ -1,6 +1,6 @@
 """Roll up the points of charts, and remove old points and old delivery stories.
 
-A delivery story is the recorded events of one message on each subscription.
+A delivery story records what happened to one message on each subscription.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["expire_stories", "roll_up_history"]
 
 logger = logging.getLogger(__name__)
 
-# Each step stops after this time. The next run continues.
+# Each step stops after this time. The next run of the task continues.
 _BUDGET_S = 1.0
 
 
 @shared_task(name="broker.upkeep.tasks.roll_up_history")
 def roll_up_history() -> None:
-    """Roll up complete buckets, then remove old points. Safe to run twice or late."""
+    """Roll up the points of complete time buckets, then remove old points. Safe to run twice or late."""
     now_ms = time.time_ns() // 1_000_000
     store.roll_up(now_ms, budget_s=_BUDGET_S)
     expired = store.expire(now_ms, kept_ms=broker_settings().history_kept_ms, budget_s=_BUDGET_S)
@@ -34,7 +34,7 @@ def roll_up_history() -> None:
 
 @shared_task(name="broker.upkeep.tasks.expire_stories")
 def expire_stories() -> None:
-    """Remove expired delivery stories, and the oldest rows beyond VELA_DELIVERY_STORY_ROWS. Safe to repeat."""
+    """Remove expired delivery stories. If there are more rows than VELA_DELIVERY_STORY_ROWS, remove the oldest."""
     now_ms = time.time_ns() // 1_000_000
     most_rows = broker_settings().delivery_story_rows
     gone = stories.expire(now_ms, most_rows=most_rows, budget_s=_BUDGET_S)

@@ -1,4 +1,4 @@
-"""Ask the broker to trim and expire messages and to drop segments, which are tables of entries."""
+"""Ask the broker to trim and expire messages, and to drop tables of unneeded messages."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["lifetime"]
 
 @shared_task(name="broker.upkeep.tasks.lifetime")
 def lifetime() -> None:
-    """Ask the broker to look at the topics and segments. Safe to repeat."""
+    """Ask the broker to check messages and tables. Safe to repeat."""
     sweep.lifetime()

@@ -1,4 +1,4 @@
-"""Request, carry out, fail and delete runs. A run is one execution of a Spark job on a topic."""
+"""Tasks for runs. A run is one execution of a Spark job on a topic."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name="broker.upkeep.tasks.run_pipeline")
 def run_pipeline() -> int | None:
-    """Carry out the run that has waited longest, and return its number, or None if no run can begin."""
+    """Carry out the run that has waited longest, and return the run's id. Return None if no run can begin."""
     return run_waiting()
 
 
 @shared_task(name="broker.upkeep.tasks.check_pipeline")
 def check_pipeline() -> None:
-    """Request due runs, fail the runs of dead workers, and delete old rows. Safe to run twice or late."""
+    """Request due runs, mark the runs of dead workers as failed, and delete old rows. Safe to run twice or late."""
     if ended := runs.end_silent(SILENT_S):
         logger.warning(
             "%s failed: no worker reported progress", counted(ended, "pipeline run", "pipeline runs")

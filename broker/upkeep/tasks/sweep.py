@@ -1,6 +1,6 @@
-"""Expire plans, and remove old acts and the rows that a dead broker left behind.
+"""Expire plans, remove old acts, and remove the rows that a dead broker left behind.
 
-An act is a change that an operator, a client or a policy makes. Its plan describes the effect beforehand.
+An act is a change that an operator, a client or a policy makes. The plan of an act describes the effect beforehand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_PRUNINGS: Final = 50  # Limit that keeps each run of the task short
 
 @shared_task(name="broker.upkeep.tasks.sweep_dead_sessions")
 def sweep_dead_sessions() -> None:
-    """Remove the sessions and pending acks of a broker that is gone."""
+    """Remove the sessions and pending acks of a dead broker."""
     swept = sweep.dead_sessions(time.time_ns() // 1_000_000, silent_s=sweep.SILENT_S)
     if any(swept):
         logger.info(

@@ -13,8 +13,8 @@ __all__ = ["tick"]
 
 @shared_task(name="broker.upkeep.tasks.tick")
 def tick() -> int:
-    """Tell the broker which subscriptions have overdue deliveries, and which topics have due delayed messages.
+    """Tell the broker which subscriptions have overdue deliveries, and which topics have delayed messages that are due.
 
-    Returns the number of subscriptions and topics found. Safe to repeat.
+    Returns the number of these subscriptions and topics. Safe to repeat.
     """
     return sweep.tick(time.time_ns() // 1_000_000)
