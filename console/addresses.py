@@ -1,7 +1,7 @@
 """Write topic and subscription names into addresses, and read the names back exactly.
 
-Servers decode %2F before they route, and browsers resolve dot segments. Addresses therefore use ~2F for a
-slash, ~7E for a tilde, and ~2E for each dot of a name that consists only of dots.
+Servers decode %2F before they route, and browsers resolve dot segments. Addresses therefore use ~2F for a slash,
+~7E for a tilde, and ~2E for each dot of a name that consists only of dots.
 
 An act is a change that the broker makes on request.
 """

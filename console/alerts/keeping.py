@@ -28,7 +28,7 @@ class RuleRefused(Exception):
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
     """Create or change a rule. A change ends the rule's open alerts without a notification.
 
-    Raises RuleRefused if the name is taken, the rule was deleted, or there are too many rules for a new one.
+    Raises RuleRefused if the name is taken, the rule was deleted, or no more rules are allowed.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -70,8 +70,8 @@ def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> datetime | None:
     """Silence a rule for `length_ms` and return the end of the silence.
 
-    A length of 0 ends the silence and returns None. Notifications that are already stored are still sent.
-    Raises RuleRefused if the rule was deleted.
+    For a length of 0, end the silence and return None. Notifications that are already stored are still sent. Raises
+    RuleRefused if the rule was deleted.
     """
     until = timezone.now() + timedelta(milliseconds=length_ms) if length_ms else None
     with transaction.atomic():

@@ -1,8 +1,8 @@
 """Check the credentials and the rights of a request.
 
 A page of another site can make a browser send a session cookie or saved Basic credentials. The page cannot send the
-content type application/json or the CSRF token. A request that changes something must therefore have this content type
-if it has an Authorization header. With a session cookie, the request must have the CSRF token.
+content type application/json or the CSRF token. Requests that change something therefore need this content type with an
+Authorization header, and the CSRF token with a session cookie.
 """
 
 from __future__ import annotations

@@ -149,8 +149,8 @@ def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, 
 def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
     """Export the acts in the log as NDJSON or CSV, newest first, up to about 256 MiB.
 
-    In the last line, stopped_by says why the file ends. If the file ends early, this line also has a value for
-    the parameter before of the next export. Status 503 means that the console is already sending two exports.
+    In the last line, stopped_by says why the file ends. If the file ends early, this line also says where the next
+    export begins. Status 503 means that the console is already sending two exports.
     """
     place = take_place()
     if place is None:

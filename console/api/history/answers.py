@@ -34,7 +34,7 @@ class HistoryStep(BaseModel):
 
 
 class ActMark(BaseModel):
-    """An act that was applied in the time range."""
+    """An act that was applied in the time range of the history."""
 
     id: int
     kind: str
