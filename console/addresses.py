@@ -1,7 +1,7 @@
 """Write topic and subscription names into addresses, and read the names back exactly.
 
-Servers decode %2F before they route, and browsers resolve dot segments. Addresses therefore use `~` and two
-hexadecimal digits for a slash, a tilde, and each dot of a name that has only dots.
+Servers decode %2F before they route, and browsers resolve dot segments. Addresses therefore use ~2F for a slash,
+~7E for a tilde, and ~2E for each dot of a name that consists only of dots.
 
 An act is a change that the broker makes on request.
 """
@@ -54,7 +54,7 @@ class NameConverter:
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        """Return the name without escapes. A NUL raises ValueError, which becomes a 404."""
+        """Return the unescaped name. Raises ValueError for a NUL, so that Django answers 404."""
         return _storable(_unescape(value))
 
     def to_url(self, value: str) -> str:
@@ -82,7 +82,7 @@ register_converter(NameConverter, "name")
 
 
 def topic_url(topic: str) -> str:
-    """Return the address of the page of a topic or namespace."""
+    """Return the address of the page for a topic or namespace."""
     if "://" not in topic:
         return namespace_url(topic)
     return reverse("console:topic", args=[topic])
@@ -110,14 +110,14 @@ def subscription_url(topic: str, subscription: str) -> str:
 
 
 def past_url(topic: str, subscription: str = "") -> str:
-    """Return the address of the page that shows a topic or subscription in the past."""
+    """Return the address of the page that shows the past state of a topic or subscription."""
     if not subscription:
         return reverse("console:topic_past", args=[topic])
     return reverse("console:subscription_past", args=[topic, subscription])
 
 
 def messages_url(topic: str) -> str:
-    """Return the address of the page that finds messages of a topic."""
+    """Return the address of the page that searches a topic's messages."""
     return reverse("console:messages", args=[topic])
 
 
@@ -127,7 +127,10 @@ def compare_url(topic: str) -> str:
 
 
 def message_url(topic: str, spot: object) -> str:
-    """Return the address of a message's page. `spot` is ledger:entry, or ledger:entry:index in a batch."""
+    """Return the address of a message's page.
+
+    `spot` is ledger:entry, or ledger:entry:index for a message in a batch.
+    """
     return reverse("console:message", args=[topic, str(spot)])
 
 
@@ -137,7 +140,7 @@ def again_url(topic: str, spot: object) -> str:
 
 
 def api_url() -> str:
-    """Return the address of `/api/v1`, with the project's prefix."""
+    """Return the address of `/api/v1`, including the project's URL prefix."""
     return reverse("api:openapi").removesuffix("/openapi.json")
 
 
@@ -162,7 +165,7 @@ def choose_url(topic: str, kind: str) -> str:
 
 
 def cursor_act_url(topic: str, subscription: str, kind: str) -> str:
-    """Return the address of an act's form, or of the page that asks for the subscription if `subscription` is empty."""
+    """Return the address of an act's form. Without a subscription, return the address of the page that asks for one."""
     return act_form_url(topic, subscription, kind) if subscription else choose_url(topic, kind)
 
 
@@ -172,7 +175,7 @@ def help_url(page: str) -> str:
 
 
 def history_url(topic: str, subscription: str = "") -> str:
-    """Return the address of the API's history of a topic or subscription."""
+    """Return the API address of the history of a topic or subscription."""
     domain, _, rest = topic.partition("://")
     tenant, namespace, local_name = rest.split("/", 2)
     names = {"domain": domain, "tenant": tenant, "namespace": namespace, "local_name": local_name}
@@ -184,7 +187,7 @@ def history_url(topic: str, subscription: str = "") -> str:
 def is_api_path(path: str) -> bool:
     """Return whether this path belongs to the API.
 
-    Any path under `/api/` counts, even without the version, because an API client expects JSON.
+    Every path under `/api/` counts, even without `v1`.
     """
     try:
         root = api_url().removesuffix("/v1")
@@ -194,7 +197,7 @@ def is_api_path(path: str) -> bool:
 
 
 def short_name(topic: str) -> str:
-    """Return the local part of a full topic name. Return a namespace's name unchanged."""
+    """Return the local name of a topic. Return a namespace's name unchanged."""
     return topic.split("/", 4)[-1] if "://" in topic else topic
 
 

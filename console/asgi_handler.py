@@ -19,9 +19,9 @@ Application = Callable[
 
 
 def readable_types(inner: Application) -> Application:
-    """Wrap `inner` so that it sees no parameter of a Content-Type except `boundary`.
+    """Wrap `inner` and remove every parameter except `boundary` from the Content-Type.
 
-    Django fails on some charsets, and on parameters in an unknown charset.
+    Some values of the other parameters make Django fail.
     """
 
     async def filtered(
@@ -45,10 +45,10 @@ def _readable_type(value: bytes) -> bytes:
 
 
 class PagesHandler(ASGIHandler):
-    """Django's handler, except that a cancelled request runs to its end.
+    """Django's handler, but a cancelled request still runs to its end.
 
-    The server cancels a request that still runs a second after its browser has left. Django would then not return the
-    request's connections to the pool.
+    The server cancels a request one second after its browser has disconnected. A stopped request would not return its
+    database connections to the pool.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The form of an alert rule. Users write times like 5m and sizes like 10GB."""
+"""The form for an alert rule. Users write times like 5m and sizes like 10GB."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LIMIT_EXAMPLES: Final = {"messages": "10000", "per second": "10", "ms": "15m", 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PLACE: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
 _LONGEST_MS: Final = 30 * 24 * 3600 * 1000
-_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # The history keeps counts of dead letters at least this long
+_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # The history keeps dead-letter counts for at least this long
 _LARGEST: Final = 2**62
 _MOST_STARS: Final = 4
 
@@ -63,7 +63,7 @@ class RuleForm(forms.Form):
     email = forms.EmailField(max_length=320, required=False)
 
     def __init__(self, data: Mapping[str, Any] | None, *, kept_url: str = "", **others: Any) -> None:
-        self._kept_url = kept_url  # Stored URL, kept unless the user replaces or drops it
+        self._kept_url = kept_url  # The stored webhook URL, kept unless the user replaces or drops it
         super().__init__(data, **others)
 
     def clean_namespaces(self) -> str:

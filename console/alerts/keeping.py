@@ -1,4 +1,4 @@
-"""Create, change, silence, test and delete alert rules. The act log records each of these changes."""
+"""Create, change, silence, test and delete alert rules. Each of these actions is recorded in the act log."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from broker.models import Act, AlertFiring, AlertNotification, AlertRule
 
 __all__ = ["RULES_MOST", "RuleRefused", "delete_rule", "save_rule", "silence_rule", "test_rule"]
 
-RULES_MOST: Final = 100  # Every check of the alerts evaluates all rules
+RULES_MOST: Final = 100  # Limited because every alert check evaluates all rules
 _LOCK: Final = 0x56454C41_414C
 _TESTS_A_MINUTE: Final = 4
 
 
 class RuleRefused(Exception):
-    """The request was refused and changed nothing. The text says what to do."""
+    """The request was refused and changed nothing. The exception's text says what to do."""
 
 
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
     """Create or change a rule. A change ends the rule's open alerts without a notification.
 
-    Raises RuleRefused if the name is taken, the rule was deleted, or a new rule would exceed RULES_MOST.
+    Raises RuleRefused if the name is taken, the rule was deleted, or no more rules are allowed.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -55,7 +55,7 @@ def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, or
 
 
 def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
-    """Delete a rule and all its notifications. Its past alerts stay in the history.
+    """Delete a rule and all its notifications. The rule's past alerts stay in the history.
 
     Does nothing if the rule is already deleted.
     """
@@ -70,8 +70,8 @@ def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> datetime | None:
     """Silence a rule for `length_ms` and return the end of the silence.
 
-    A length of 0 ends the silence and returns None. Stored notifications are still sent. Raises RuleRefused if the rule
-    was deleted.
+    For a length of 0, end the silence and return None. Notifications that are already stored are still sent. Raises
+    RuleRefused if the rule was deleted.
     """
     until = timezone.now() + timedelta(milliseconds=length_ms) if length_ms else None
     with transaction.atomic():
@@ -145,7 +145,7 @@ def _close(rule_id: int) -> None:
 
 
 def _log(rule: AlertRule, kind: str, parameters: Mapping[str, Any], *, who: str, origin: str) -> None:
-    """Log a change without the address of the webhook, which may contain a secret."""
+    """Log an action. The webhook's URL is left out, because it may contain a secret."""
     now = timezone.now()
     Act.objects.create(
         kind=kind,

@@ -1,4 +1,4 @@
-"""Links that open the form of a new alert rule, filled in for a topic or a subscription."""
+"""Links that open the form for a new alert rule, filled in for a topic or a subscription."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ _LONGEST_NAME: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertOffer:
-    """A link to the form of a new rule."""
+    """A link to the form for a new rule."""
 
     words: str
     url: str
 
 
 def alert_offers(topic: str, subscription: str = "") -> list[AlertOffer]:
-    """Return the offers for a subscription, or for a topic and all its subscriptions.
+    """Return the offers for a subscription, or for a topic if `subscription` is empty.
 
-    The rules offered for a partition cover the whole topic.
+    For a partition, the offered rules cover the whole partitioned topic.
     """
     return [
         AlertOffer(

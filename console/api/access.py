@@ -1,8 +1,8 @@
 """Check the credentials and the rights of a request.
 
-A page of another site can make a browser send a session cookie or remembered Basic credentials. Such a page can send
-neither JSON's content type nor the CSRF token. A change therefore needs JSON's content type if it has an Authorization
-header, and the CSRF token if it has a session.
+A page of another site can make a browser send a session cookie or saved Basic credentials. The page cannot send the
+content type application/json or the CSRF token. Requests that change something therefore need this content type with an
+Authorization header, and the CSRF token with a session cookie.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AuthorizedRequest(HttpRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The check that ninja runs before an operation. It returns the caller's rights in the namespace of the address.
+    """The check that ninja runs before an operation. It returns the caller's rights in the requested namespace.
 
     Raises Problem for wrong credentials, missing rights, a body that is not JSON, or too many requests.
     """
@@ -81,7 +81,7 @@ def check_may_act(rights: Rights, name: str, kind: str) -> None:
 
 
 def _nothing_there(names: Mapping[str, str]) -> Problem:
-    """Return the same problem for a hidden name as for a missing name."""
+    """Return a problem that does not reveal whether the name is missing or hidden from the caller."""
     namespace = f"{names['tenant']}/{names['namespace']}"
     if "local_name" not in names:
         return Problem(404, "NamespaceNotFound", f"there is no namespace {namespace}")
@@ -116,5 +116,5 @@ def _is_json(request: HttpRequest) -> bool:
 
 
 def _not_exempt(_: HttpRequest) -> HttpResponse:
-    """Stand in for the view in the CSRF check, because ninja's views are exempt."""
+    """A view to pass to the CSRF check, which skips ninja's own views."""
     return HttpResponse()

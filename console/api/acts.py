@@ -1,6 +1,6 @@
 """Operations on acts, which are recorded changes.
 
-Planning, applying and undoing answer 202 if no broker has answered within 2 s.
+Requests to plan, apply or undo get status 202 if no broker answers within 2 s.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class LoggedActs(BaseModel):
 
     @property
     def asked(self) -> ActsAsked:
-        """The filters for the query."""
+        """The filters for the database query."""
         return ActsAsked(search=self.q, kind=self.kind, state=self.state, before=self.before)
 
 
 class ExportedActs(LoggedActs):
-    """Filters and format of an export."""
+    """The filters and the format of an export."""
 
     form: Annotated[Form, Field(alias="format")] = "ndjson"
 
@@ -140,17 +140,17 @@ _UNDONE = Undo()
 
 @read(router, "/acts", response=Acts)
 def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, Any]:
-    """List the log of acts, newest first, 50 at a time."""
+    """List the acts in the log, newest first, 50 at a time."""
     rows, next_before = act_log(asked.asked, request.auth.scope)
     return {"acts": rows, "next_before": next_before}
 
 
 @read(router, "/acts/export", openapi_extra={"responses": {200: {"content": _FILES}}})
 def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
-    """Export the log of acts as NDJSON or CSV, newest first, up to about 256 MiB.
+    """Export the acts in the log as NDJSON or CSV, newest first, up to about 256 MiB.
 
-    In the last line, stopped_by says why the file ends. To continue, pass the value of before from that line. 503 means
-    that the console is already sending two exports.
+    In the last line, stopped_by says why the file ends. If the file ends early, this line also says where the next
+    export begins. Status 503 means that the console is already sending two exports.
     """
     place = take_place()
     if place is None:
@@ -163,7 +163,7 @@ def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpRe
 def plan_act(request: AuthorizedRequest, response: HttpResponse, asked: NewAct) -> Status[acts.ActView]:
     """Plan an act: show its exact effect and change nothing.
 
-    202 means that no broker has answered yet. Follow Location.
+    Status 202 means that no broker has answered yet. Get the result from the address in the Location header.
     """
     try:
         name = acts.full_name(asked.kind, asked.topic)
@@ -198,12 +198,14 @@ def apply_act(
 ) -> Status[acts.ActView]:
     """Apply a plan.
 
-    202 means that the act is under way or that no broker has answered yet. Follow Location.
+    Status 202 means that the act is under way or that no broker has answered yet. Get the result from the address in
+    the Location header.
 
-    403 with SecondPersonNeeded means that another user must apply the plan.
+    Status 403 with the code SecondPersonNeeded means that another user must apply the plan.
 
-    409 means that the act is not planned, that something else has moved the cursor since the plan, or that the act
-    would do more than planned. In the last case, new_plan is the id of a new act with a new preview.
+    Status 409 means that the act is not in the state planned, that another act or a client's seek has moved the cursor
+    since the plan, or that the act would do more than planned. If it would do more, new_plan is the id of a new act
+    with a new preview.
     """
     found = _found(request, act_id)
     _check_may_do(request, found)
@@ -223,7 +225,7 @@ def apply_act(
 
 @router.post("/acts/{int:act_id}/refuse", auth=ACTS, response=Act)
 def refuse_act(request: AuthorizedRequest, act_id: int, asked: Body[Refusal] = _REFUSED) -> acts.ActView:
-    """Refuse a plan, or withdraw your own, so that nobody can apply it."""
+    """Refuse a plan, or withdraw your own plan. Nobody can apply it afterwards."""
     _check_may_do(request, _found(request, act_id))
     try:
         return acts.refuse(act_id, who=request.auth.name, origin=api_origin_of(request), reason=asked.reason)
@@ -238,9 +240,9 @@ def undo_act(
     act_id: int,
     asked: Body[Undo] = _UNDONE,
 ) -> Status[acts.ActView]:
-    """Plan to undo an applied act.
+    """Plan the undo of an applied act.
 
-    The undo is a new act, which you apply.
+    The undo is a new act, which must then be applied.
     """
     _check_may_do(request, _found(request, act_id))
     try:

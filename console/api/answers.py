@@ -162,7 +162,7 @@ class OneTopic(Topic):
 
 
 class CompactionFacts(_Answer):
-    """The compaction of a topic or of one partition. Null means that there is no value."""
+    """The compaction of a topic or of one partition."""
 
     topic: str
     partition: int = Field(description="-1: it is not a partition")
@@ -190,7 +190,7 @@ class Compactions(_Answer):
 
 
 class _Subscription(_Answer):
-    """Fields of every answer about a subscription. Null means unknown or none."""
+    """The fields that every answer about a subscription has. A null value is unknown or does not exist."""
 
     name: str
     type: str
@@ -275,7 +275,7 @@ class Producers(_Answer):
 
 
 class JudgedFinding(_Answer):
-    """The finding of one rule, with its page of the runbook."""
+    """A finding of the diagnosis, with the address of its runbook page."""
 
     rule: str
     severity: Severity
@@ -331,7 +331,7 @@ class Stats(_Answer):
     waiting_acts: int
 
 
-# A list instead of a tuple, because programs for OpenAPI 3.0 cannot read how OpenAPI 3.1 describes a tuple.
+# Declared as a list, because programs for OpenAPI 3.0 cannot read the schema of a tuple.
 _Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 

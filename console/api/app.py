@@ -67,7 +67,7 @@ def api_of(*routers: Router) -> NinjaAPI:
 
 
 def patterns_of(api: NinjaAPI) -> list[URLPattern]:
-    """Return the URL patterns of the operations without ninja's root, which would answer with HTML."""
+    """Return the URL patterns of the operations. Leave out ninja's root view, which answers with HTML."""
     patterns = [pattern for pattern in api.urls[0] if isinstance(pattern, URLPattern)]
     for pattern in patterns:
         pattern.callback = _answered(cast("View", pattern.callback))
@@ -81,7 +81,7 @@ def unknown_address_of(api: NinjaAPI) -> View:
         try:
             LOOKS(request)
         except Exception as error:
-            return api.on_exception(request, error)  # Raises the error again if no handler fits
+            return api.on_exception(request, error)  # Raises the error if it has no handler
         return no_such_address(request)
 
     return csrf_exempt(login_not_required(unknown_address))
@@ -89,7 +89,7 @@ def unknown_address_of(api: NinjaAPI) -> View:
 
 class _Api(NinjaAPI):
     def get_content_type(self) -> str:
-        """Leave out the charset, because JSON is UTF-8."""
+        """Leave out the charset, because JSON is always UTF-8."""
         return "application/json"
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
@@ -98,7 +98,7 @@ class _Api(NinjaAPI):
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Keep the refused value, which ninja leaves out."""
+        """Keep the refused value in the error. Ninja would remove it."""
         return ValidationError(
             [
                 {
@@ -114,7 +114,7 @@ class _Api(NinjaAPI):
 
 class _Parser(Parser):
     def parse_body(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the body as an object. Ninja turns any exception into HttpError."""
+        """Return the JSON object in the body. Ninja turns every exception raised here into HttpError."""
         body = json.loads(request.body)
         if not isinstance(body, dict):
             raise ValueError("it is not an object")
@@ -123,7 +123,7 @@ class _Parser(Parser):
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Leave out empty values, as if the client had not sent them."""
+        """Leave out empty values."""
         lists = {
             name: [value for value in data.getlist(name) if value] for name in list_fields if name in data
         }
@@ -157,7 +157,7 @@ def _members(body: type[BaseModel]) -> str:
 
 
 def _not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
-    """Answer a request whose body the parser refused. Here, ninja raises HttpError for nothing else."""
+    """Answer a request whose body the parser refused. In this API, only such a body makes ninja raise HttpError."""
     return Problem(400, "NotJson", f"the body is not a JSON object: {error.__cause__}").response()
 
 
@@ -171,7 +171,7 @@ def _database_failed(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _answered(view: View) -> View:
-    """Wrap a view to leave the login check to `Caller`, and to answer 405 with a problem document."""
+    """Exempt a view from Django's login and CSRF checks, and answer 405 with a problem document."""
 
     def answered(request: HttpRequest, **names: Any) -> HttpResponseBase:
         answer = view(request, **names)

@@ -1,8 +1,8 @@
 """HTTP Basic authentication.
 
-Checking a password takes half a second of CPU time, which is too much for every request. After a correct password, this
-process therefore remembers a keyed digest of the password and the stored hash for a minute. A new password or a
-deactivation still takes effect at once.
+Checking a password takes half a second of CPU time, which is too much for every request. After a correct password, the
+process therefore remembers a keyed digest for a minute. The digest covers the password and its stored hash. A password
+change or a deactivation still takes effect at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NEEDS_MORE: Final = (
 _LONGEST_NAME: Final = 150  # Django's limit for user names
 
 _key: Final = secrets.token_bytes(32)
-# Maps a user's primary key to the digest and to the `time.monotonic()` at which the digest expires.
+# Maps a user's primary key to the digest and its expiry time, a value of `time.monotonic()`.
 _remembered: Final[dict[object, tuple[bytes, float]]] = {}
 
 

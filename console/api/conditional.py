@@ -16,7 +16,7 @@ Run = Callable[..., HttpResponseBase]
 
 
 def with_etag(run: Run) -> Run:
-    """Wrap an operation to answer 304 when If-None-Match contains the ETag of the current answer."""
+    """Add an ETag to an operation's answers, and answer 304 to a request with the current ETag in If-None-Match."""
 
     @wraps(run)
     def conditional(request: HttpRequest, **names: Any) -> HttpResponseBase:

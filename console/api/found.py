@@ -47,7 +47,7 @@ def found_head(name: str) -> TopicHead:
     """Return a topic with its numbers, or raise Problem."""
     head = topic_head(name)
     if head is None:
-        found_topic(name)  # Raises Problem with the reason
+        found_topic(name)  # Raises Problem if the topic does not exist
         raise Problem(404, "TopicNotFound", f"{name} was just deleted")
     return head
 
@@ -62,7 +62,7 @@ def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
 
 
 def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
-    """Return a partitioned topic and the cursors of a subscription, or raise Problem."""
+    """Return a partitioned topic and the cursors of one of its subscriptions, or raise Problem."""
     facts = found_topic(topic)
     rows = (
         cursors_named(facts.id, ends_of(facts.id), name, limit=facts.partitions) if facts.partitions else []
@@ -73,7 +73,7 @@ def found_cursors(topic: str, name: str) -> tuple[TopicFacts, list[CursorRow]]:
 
 
 def found_subscription(topic: str, name: str) -> SubscriptionHead:
-    """Return a subscription, or raise Problem. The topic must be a partition or not partitioned."""
+    """Return a subscription. Raise Problem if it is missing or the topic is partitioned."""
     head = subscription_head(topic, name)
     if head is not None:
         return head

@@ -21,8 +21,8 @@ def next_token(*key: str | float) -> str:
 def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
     """Return the values in a token, or `first` if the token is empty.
 
-    `first` is the key at which the first page begins. Raises Problem if the token is unreadable, if PostgreSQL cannot
-    store its values, or if their types differ from those in `first`.
+    `first` is the key at which the first page begins. Raises Problem for an unreadable token, for values whose
+    types differ from `first`, and for text that PostgreSQL cannot store.
     """
     if not token:
         return first

@@ -30,10 +30,10 @@ def _storable(value: object) -> object:
 
 
 SearchText = Annotated[str, AfterValidator(_comparable)]
-"""Text that PostgreSQL can compare, without spaces around it."""
+"""Text without a NUL. Leading and trailing whitespace is removed."""
 
 StorableText = Annotated[str, BeforeValidator(_storable)]
-"""Text that PostgreSQL can store. null counts as empty."""
+"""Text that PostgreSQL can store. Null becomes the empty string."""
 
 
 class TopicPath(BaseModel):

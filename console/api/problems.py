@@ -12,7 +12,7 @@ __all__ = ["Problem", "database_problem", "is_database_away", "no_such_address"]
 
 
 class Problem(Exception):
-    """An error to answer with. `more` holds further members of the document."""
+    """An exception that is answered with a problem document. `more` adds members to the document."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ def no_such_address(request: HttpRequest) -> JsonResponse:
 
 
 def is_database_away(error: BaseException | None) -> bool:
-    """Return whether the database was away, or failed for a reason that may pass, such as a deadlock.
+    """Return whether the database was unreachable or failed for a temporary reason, such as a deadlock.
 
     The result is False for a statement that was cancelled because it took too long.
     """

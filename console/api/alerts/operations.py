@@ -38,7 +38,7 @@ router = Router()
 @read(router, _RULES, response=Rules)
 @decorate_view(with_etag)
 def alert_rules(request: AuthorizedRequest) -> dict[str, Any]:
-    """List the alert rules by name."""
+    """List the alert rules, sorted by name."""
     return {"rules": [row for row in queries.alert_rules() if request.auth.may_see(row.namespaces)]}
 
 
@@ -68,7 +68,7 @@ def show_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[ChangedRule]) -> RuleRow:
     """Change an alert rule.
 
-    Members that you leave out stay as they are. The rule's open alerts end without a notification.
+    Fields that you leave out keep their values. The rule's open alerts end without a notification.
     """
     rule = _changeable(request, rule_id)
     values = checked_rule(rule, asked)
@@ -82,7 +82,7 @@ def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Chan
 def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
     """Delete an alert rule and return it.
 
-    Its past alerts stay in the history. Its unsent notifications are deleted.
+    The rule's past alerts stay in the history. Its unsent notifications are deleted.
     """
     rule = _changeable(request, rule_id)
     was = _shown(rule_id)
@@ -94,8 +94,8 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
     """Silence an alert rule for a while.
 
-    Its alerts still fire and clear. After the silence, the rule reports alerts that fired during the silence and still
-    fire. The rule also reports earlier alerts that cleared in the last 24 hours of the silence.
+    During the silence, the rule's alerts still fire and clear. After the silence, the rule reports new alerts that are
+    still firing.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)
@@ -116,7 +116,7 @@ def test_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 @read(router, "/alerts/firing", response=Alerts)
 @decorate_view(with_etag)
 def firing_alerts(request: AuthorizedRequest, asked: Query[Page]) -> dict[str, Any]:
-    """List the alerts that fire now, newest first."""
+    """List the alerts that are firing, newest first."""
     (before,) = read_token(asked.after, _MOST_ID)
     rows = queries.firing_alerts(request.auth.scope, before=_number(before), limit=asked.limit)
     return _page(rows, asked.limit, lambda row: (row.id,))
@@ -125,7 +125,7 @@ def firing_alerts(request: AuthorizedRequest, asked: Query[Page]) -> dict[str, A
 @read(router, "/alerts/history", response=Alerts)
 @decorate_view(with_etag)
 def alert_history(request: AuthorizedRequest, asked: Query[Page]) -> dict[str, Any]:
-    """List the alerts that cleared in the last 30 days, latest first."""
+    """List the alerts that cleared in the last 30 days, most recently cleared first."""
     cleared_ms, alert_id = read_token(asked.after, _MOST_ID, _MOST_ID)
     before = (_number(cleared_ms), _number(alert_id))
     rows = queries.cleared_alerts(request.auth.scope, before=before, limit=asked.limit)
@@ -138,7 +138,7 @@ def _page(rows: list[FiringRow], limit: int, key: Callable[[FiringRow], tuple[in
 
 
 def _number(value: int) -> int:
-    """Limit a page token's number to what PostgreSQL can store."""
+    """Limit a number from a page token to a range that PostgreSQL can store."""
     return max(0, min(value, _MOST_ID))
 
 

@@ -1,4 +1,4 @@
-"""Parameters of the operations on alert rules. `RuleForm` checks their values."""
+"""Parameters of the operations on alert rules. `RuleForm` checks the values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _Namespaces = Annotated[StorableText, Field(description="*, tenant/* or tenant/n
 
 
 class ChangedRule(BaseModel):
-    """Changes to a rule. Members that are left out stay as they are."""
+    """Changes to a rule. Fields that are left out keep their values."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -92,7 +92,7 @@ _UNITS: Final = {"ms": "ms", "bytes": "B"}
 
 
 def checked_rule(rule: AlertRule | None, asked: ChangedRule) -> dict[str, Any]:
-    """Return the rule's columns for `save_rule`, or raise Problem for the first wrong member."""
+    """Return the values that `save_rule` takes, or raise Problem for the first wrong field."""
     given = asked.model_dump(exclude_unset=rule is not None)
     measure = Measure(given.get("measure") or (rule.measure if rule else Measure.BACKLOG))
     for member, unit in (("threshold", measure.unit), ("within_ms", "ms"), ("for_ms", "ms")):
@@ -109,7 +109,7 @@ def checked_rule(rule: AlertRule | None, asked: ChangedRule) -> dict[str, Any]:
 
 
 def silence_ms(asked: Silence) -> int:
-    """Return the length of the silence in ms. Raises Problem if the length is unreadable or over a year."""
+    """Return the length of the silence in ms. Raises Problem if the length is unreadable or exceeds a year."""
     text = f"{asked.for_ms}ms" if asked.for_ms.isdecimal() else asked.for_ms
     try:
         length_ms = read_length_ms(text)

@@ -8,7 +8,7 @@ __all__ = ["History"]
 
 
 class HistoryStep(BaseModel):
-    """One step of the history. Null means unknown."""
+    """One step of the history."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -34,7 +34,7 @@ class HistoryStep(BaseModel):
 
 
 class ActMark(BaseModel):
-    """An act that was applied during the window."""
+    """An act that was applied in the time range of the history."""
 
     id: int
     kind: str
@@ -46,7 +46,7 @@ class ActMark(BaseModel):
 
 
 class History(BaseModel):
-    """The steps of a window up to now, oldest first."""
+    """The history over a time range that ends now. The oldest step comes first."""
 
     range: str
     step_s: int

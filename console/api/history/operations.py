@@ -30,7 +30,7 @@ router = Router()
 
 
 class Asked(BaseModel):
-    """The window to show."""
+    """The time range to show."""
 
     window: Annotated[Literal["1h", "6h", "24h", "30d"], Field(alias="range", description="up to now")] = "1h"
 
@@ -38,9 +38,9 @@ class Asked(BaseModel):
 @read(router, "/history", response=History)
 @decorate_view(with_etag)
 def history(request: AuthorizedRequest, asked: Query[Asked]) -> dict[str, Any]:
-    """Show the rates, the backlog and the size of all topics together over time.
+    """Show the rates, the backlog and the size over time.
 
-    The backlog is the sum over all subscriptions.
+    The numbers are sums over all topics. The backlog is the sum over all subscriptions.
     """
     if not request.auth.scope.is_everything:
         raise Problem(
@@ -52,7 +52,10 @@ def history(request: AuthorizedRequest, asked: Query[Asked]) -> dict[str, Any]:
 @read(router, f"{TOPIC}/history", response=History)
 @decorate_view(with_etag)
 def topic_history(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Asked]) -> dict[str, Any]:
-    """Show the rates, the backlog and the size of a topic over time, summed over partitions."""
+    """Show the rates, the backlog and the size of a topic over time.
+
+    The numbers are sums over the partitions.
+    """
     facts = found_topic(topic.full_name)
     rows = topic_rows([facts.id])
     now = (
@@ -74,7 +77,7 @@ def subscription_history(
 ) -> dict[str, Any]:
     """Show the rates and the backlog of a subscription over time.
 
-    The numbers are summed over partitions. If more than 100 partitions have the subscription, ask for one partition.
+    The numbers are sums over the partitions. If more than 100 partitions have the subscription, name one partition.
     """
     head = subscription_head(topic.full_name, subscription)
     if head is None:

@@ -1,4 +1,4 @@
-"""Find messages and show one message. Nothing is consumed."""
+"""Find messages or show one message, without consuming anything."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class Search(BaseModel):
 
 @read(router, f"{TOPIC}/messages", response=FoundMessages)
 def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Search]) -> dict[str, Any]:
-    """Find messages by position, time, key, property, JSON value and text.
+    """Find messages by position, time, key, property, JSON value or text.
 
-    A search stops after 20,000 opened entries, 64 MiB or about a second. In looked_at, stopped_by says why. To
-    continue the search, set the parameter after to the value of next_after.
+    A search stops after 20,000 opened entries, 64 MiB or about a second. In looked_at, stopped_by says why. Pass
+    next_after to continue the search.
     """
     try:
         given = asked.model_dump() | {"column": parse_columns(asked.column)}
@@ -107,9 +107,10 @@ def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Que
 
 @read(router, f"{TOPIC}/messages/{{name:spot}}", response=OneMessage)
 def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
-    """Show one message with its payload up to 1 MiB, its state on each subscription and its neighbours.
+    """Show one message with the first 1 MiB of its payload, its state on each subscription, and its neighbours.
 
-    The position is ledger:entry, or ledger:entry:index in a batch. For a partitioned topic, name the partition.
+    The position is ledger:entry, or ledger:entry:index for a message in a batch. For a partitioned topic, name the
+    partition.
     """
     head, found = found_message(topic.full_name, spot)
     body = body_of(found, head, shows_all=True)
@@ -154,7 +155,7 @@ def _state(subscription: str, state: MessageState) -> dict[str, Any]:
 
 
 def _text(payload: bytes, *, is_cut: bool) -> str | None:
-    """Return the payload as text without an incomplete last character, or None if the payload is not UTF-8."""
+    """Return the payload as text, or None if it is not UTF-8. If `is_cut`, drop an incomplete last character."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(payload, final=not is_cut)
     except UnicodeDecodeError:

@@ -33,7 +33,7 @@ class Peek(BaseModel):
 
 
 class Place(BaseModel):
-    """The place of the message to show."""
+    """The position of the message to show."""
 
     origin: Annotated[Literal["earliest", "latest"], Field(alias="from")] = "earliest"
     position: Annotated[
@@ -53,16 +53,16 @@ def peek(
 ) -> dict[str, Any]:
     """Show the next unacknowledged messages.
 
-    The topic must be a partition or not partitioned.
+    If the topic is partitioned, name one of its partitions.
     """
     return {"messages": next_messages(found_subscription(topic.full_name, subscription), asked.limit)}
 
 
 @read(router, f"{TOPIC}/examine", response=Message)
 def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Place]) -> PeekedMessage:
-    """Show one message by its place in the topic.
+    """Show one message by its position in the topic.
 
-    Position 1 is the first message. With from=latest, position 1 is the last message.
+    Position 1 is the first message. With from=latest, positions count from the last message.
     """
     head = found_topic(topic.full_name)
     found = examine(head.id, position=asked.position, from_end=asked.origin == "latest")
@@ -82,9 +82,9 @@ def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Pl
 def backlog(
     request: AuthorizedRequest, topic: Path[TopicPath], subscription: str, asked: Query[Extent]
 ) -> BacklogAnalysis:
-    """Count messages, bytes and keys of a backlog.
+    """Count the messages, bytes and keys of a backlog.
 
-    The count stops after 10,000 entries or about 120 s. The answer says whether the count reached the end.
+    The count stops after 10,000 entries or about 120 s. The answer says whether the whole backlog was counted.
     """
     return analyse(
         found_subscription(topic.full_name, subscription), entries=asked.entries, seconds=ANALYSED_S

@@ -43,7 +43,7 @@ class StoryEvent(BaseModel):
 class LeftOut(BaseModel):
     """Events that were not recorded, because there were too many.
 
-    Each of them happened to this message or to a neighbouring message.
+    Each event happened to this message or to a neighbouring message.
     """
 
     at_ms: int
@@ -80,7 +80,7 @@ class DeliveryStory(BaseModel):
 def story(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
     """Show what happened to a message on each subscription.
 
-    The role viewer is enough, because the story shows neither key nor payload.
+    The viewer role is enough, because the story shows no key and no payload.
     """
     head, found = found_message(topic.full_name, spot)
     header, states, kept = found.opened.header, states_of(found), kept_of(head)

@@ -15,7 +15,7 @@ class _Answer(BaseModel):
 
 
 class JobOption(_Answer):
-    """An option of a job. Values are text."""
+    """An option of a job."""
 
     name: str
     doc: str
@@ -26,7 +26,7 @@ class JobOption(_Answer):
 
 
 class Job(_Answer):
-    """A job that the act run_job can run."""
+    """A job that an act of the kind run_job can start."""
 
     name: str
     summary: str
@@ -40,7 +40,7 @@ class Jobs(_Answer):
 
 
 class RunHead(_Answer):
-    """A run in a list."""
+    """A run, as shown in a list."""
 
     id: int
     job: str
@@ -56,7 +56,7 @@ class RunHead(_Answer):
 
 
 class Run(RunHead):
-    """One run."""
+    """One run of a job."""
 
     options: dict[str, str]
     result: dict[str, Any] | None
@@ -76,7 +76,7 @@ class Runs(_Answer):
 
 
 class Schedule(_Answer):
-    """A job that repeats."""
+    """A job that runs at regular intervals."""
 
     id: int
     job: str
@@ -89,6 +89,6 @@ class Schedule(_Answer):
 
 
 class Schedules(_Answer):
-    """Schedules, sorted by their next run."""
+    """Schedules, sorted by the time of the next run."""
 
     schedules: list[Schedule]

@@ -58,7 +58,7 @@ class ListedProducers(ListedClients):
 @read(router, "/consumers", response=Consumers)
 @decorate_view(with_etag)
 def consumers(request: AuthorizedRequest, asked: Query[ListedConsumers]) -> dict[str, Any]:
-    """List the connected consumers and readers of all topics, with their problems."""
+    """List the connected consumers and readers of all topics, each with its problems."""
     page = read_consumers(
         _asked(asked, flag=asked.flag, sort=asked.sort, subscription=asked.subscription), request.auth.scope
     )
@@ -68,7 +68,7 @@ def consumers(request: AuthorizedRequest, asked: Query[ListedConsumers]) -> dict
 @read(router, "/producers", response=Producers)
 @decorate_view(with_etag)
 def producers(request: AuthorizedRequest, asked: Query[ListedProducers]) -> dict[str, Any]:
-    """List the connected producers of all topics, with their problems."""
+    """List the connected producers of all topics, each with its problems."""
     page = read_producers(
         _asked(asked, flag=asked.flag, sort=asked.sort, subscription=""), request.auth.scope
     )

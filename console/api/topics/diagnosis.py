@@ -32,7 +32,7 @@ router = Router()
 def diagnosis(request: AuthorizedRequest, topic: Path[TopicPath], subscription: str) -> dict[str, Any]:
     """Say why a subscription does not drain, with evidence and cures.
 
-    On a partitioned topic, the diagnosis covers the 20 partitions that are worst off.
+    On a partitioned topic, the diagnosis covers the 20 partitions in the worst state.
     """
     now_ms = int(time.time() * 1000)
     left_out = 0

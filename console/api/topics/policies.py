@@ -31,7 +31,7 @@ router = Router()
 def topic_policies(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, Any]:
     """Show the policies in force on a topic.
 
-    A partition has the policies of its topic.
+    A partition has the policies of its partitioned topic.
     """
     found = found_topic(topic.full_name)
     return _in_force(found.name, found.namespace_policies, found.policies)
@@ -40,7 +40,10 @@ def topic_policies(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[s
 @read(router, "/namespaces/{name:tenant}/{name:namespace}/policies", response=PoliciesInForce)
 @decorate_view(with_etag)
 def namespace_policies(request: AuthorizedRequest, tenant: str, namespace: str) -> dict[str, Any]:
-    """Show the policies in force on those topics of a namespace that set none themselves."""
+    """Show the policies in force on a namespace.
+
+    A topic may have policies of its own.
+    """
     name = f"{tenant}/{namespace}"
     document = set_on_namespace(tenant, namespace)
     if document is None:

@@ -65,7 +65,7 @@ class ListedTopics(Page):
 @read(router, "/topics", response=Topics)
 @decorate_view(with_etag)
 def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, Any]:
-    """List topics. A partitioned topic is one row."""
+    """List topics. A partitioned topic counts as one row."""
     after_value, after_name = read_token(asked.after, 0.0, "")
     page = read_topics(
         TopicsAsked(
@@ -178,7 +178,7 @@ def topic_stats(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[
 @read(router, "/stats", response=Stats)
 @decorate_view(with_etag)
 def stats(request: AuthorizedRequest) -> dict[str, Any]:
-    """Show sums over all topics that you may see, and whether a broker runs."""
+    """Show totals over all topics that you may see, and whether a broker is running."""
     state = chrome()
     return {
         **asdict(queries.totals(request.auth.scope)),
