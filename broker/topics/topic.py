@@ -73,7 +73,7 @@ class TopicReports(SubscriptionReports, Protocol):
 
 
 class WaitingPulls(Protocol):
-    """The long-polling requests of this process that wait for a message."""
+    """The long-polling requests that are waiting for a message."""
 
     def waits_for(self, name: TopicName) -> bool:
         """Return whether a request waits for this topic."""
@@ -88,10 +88,10 @@ class WaitingPulls(Protocol):
 class Topic:
     """A topic that this process owns.
 
-    A closed topic never opens again. Loading the topic again makes a new object.
+    A closed `Topic` object never reopens. The next load creates a new object.
     """
 
-    # Without slots a topic takes 1.5 KiB more. Python shares the keys of instance dicts only up to 30 attributes.
+    # Slots save 1.5 KiB per topic.
     __slots__ = (
         "__weakref__",
         "_clock",
@@ -162,7 +162,7 @@ class Topic:
         self.name = log.name
         self.topic_id = log.topic_id
         self.is_terminated = terminated
-        self.policies = policies  # Only `set_policies` replaces these policies
+        self.policies = policies  # Changed only by `set_policies`
         self.log = log
         log.listener = self
         # The log's totals when the topic was loaded. Statistics count from these totals.
@@ -222,7 +222,7 @@ class Topic:
 
     @property
     def owner_epoch(self) -> int:
-        """The number under which this process owns the topic. A broker that takes the topic raises the number."""
+        """The epoch of this process's ownership of the topic. Each new owner increases the epoch."""
         return self.log.owner_epoch
 
     @property
@@ -232,13 +232,13 @@ class Topic:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the topic is closed because another broker may own it, or memory may differ from what is stored."""
+        """Whether the topic is closed because another broker may own it or the state in memory may be wrong."""
         return self.log.is_fenced
 
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
-        """Run a write that changes nothing if another broker took the topic.
+        """Run a write that has no effect if another broker has taken over the topic.
 
-        Returns None only if the topic is closed. Raises psycopg.Error if PostgreSQL refuses the write.
+        If the result is None, the topic is closed. Raises psycopg.Error if PostgreSQL refuses the write.
         """
         return await self._epochs.write(self.log, call, what=what)
 
@@ -274,7 +274,7 @@ class Topic:
         )
         try:
             await self.access.admit(producer)
-            self._require_appendable()  # The topic may have closed or been terminated meanwhile
+            self._require_appendable()  # The topic may have been closed or terminated meanwhile
         except BaseException:
             producer.detach()
             raise
@@ -282,7 +282,7 @@ class Topic:
         return producer
 
     async def _learn_last_sequence_id(self, producer: Producer) -> None:
-        """Read the last sequence id, now that no other connection sends under this producer's name."""
+        """Read the producer's last sequence id. No other connection sends under the producer's name now."""
         while producer.is_deduplicated and (current := self.deduplication) is not None and current.is_enabled:
             last_sequence_id = await current.last_sequence_id(producer.name)
             if current.is_enabled:  # Deduplication may have been switched off meanwhile
@@ -296,7 +296,7 @@ class Topic:
         self._reports.producer_gone(self, producer)
 
     def close_producers(self, error: BrokerError | None) -> None:
-        """Close every producer, and pass `error` to its connection."""
+        """Close all producers, and pass `error` to their connections."""
         self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
@@ -318,7 +318,7 @@ class Topic:
         self._writer.submit(self.log)
 
     def producer_refused(self) -> None:
-        """Put this topic into the next report, because a producer has a new last error."""
+        """Put this topic into the next report, because a send was refused."""
         self._reports.topic_changed(self)
 
     def stored(self, batch: AppendBatch) -> None:
@@ -345,7 +345,7 @@ class Topic:
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
         """Refuse sends that cannot be stored, and close their producers.
 
-        If the producers stayed open, later entries could be stored before the refused entries are sent again.
+        An open producer could store new entries before the client sends the refused entries again.
         """
         if self.deduplication is not None:
             sends = [*sends, *self.deduplication.give_up()]
@@ -369,7 +369,7 @@ class Topic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer, and create its subscription if it is missing.
+        """Attach a consumer. A missing subscription is created if the policies allow that.
 
         Raises ServiceNotReady, UnsupportedVersion, IncompatibleSchema, and the errors of
         `TopicSubscriptions.of_request` and `Subscription.attach`.
@@ -395,7 +395,7 @@ class Topic:
 
     def _is_idle(self) -> bool:
         has_consumers = any(each.consumers for each in self.subscriptions.values())
-        # Trimmed messages do not count, unless compaction may have kept copies.
+        # Compaction may have kept copies of trimmed messages.
         has_messages = self.compacted.horizon is not None or any(each.entries for each in self.log.ledgers)
         return not (self.producers or has_consumers or has_messages)
 
@@ -404,7 +404,7 @@ class Topic:
         self.subscriptions.forget(subscription)
 
     def consumers_connected(self) -> int:
-        """Return the number of consumers, readers included."""
+        """Return the number of consumers, including readers."""
         return sum(len(each.consumers) for each in self.subscriptions.values())
 
     def consumer_left(self, now_ms: int) -> None:
@@ -420,7 +420,7 @@ class Topic:
             self.policies_changed()
 
     def loaded(self) -> None:
-        """Apply the policies. Call this when everything stored about the topic is in memory."""
+        """Apply the policies. The loader calls this after adding the stored subscriptions."""
         self.policies_changed()
         self._reports.topic_changed(self)
 
@@ -448,9 +448,9 @@ class Topic:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close all clients and answer the waiting requests, because the log is closed.
+        """Close all producers and consumers, and answer the waiting requests, because the log is closed.
 
-        `error` is None unless `is_fenced` is True.
+        `error` is set only if `is_fenced` is True.
         """
         self._on_gone(self)
         steps: list[Callable[[], object]] = [self.publishes.close]

@@ -65,7 +65,7 @@ class SubscriptionReports(Protocol):
 
 
 class TopicSubscriptions(Mapping[str, "Subscription"]):
-    """The subscriptions of one topic by name. Use this mapping only from the event loop."""
+    """One topic's subscriptions, by name. Use this mapping only from the event loop."""
 
     def __init__(
         self,
@@ -99,11 +99,11 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return len(self._by_name)
 
     def values(self) -> ValuesView[Subscription]:
-        """Return the subscriptions. Each stored batch calls this method, and the inherited method is slower."""
+        """Return the subscriptions. This method runs for every stored batch, and the inherited method is slower."""
         return self._by_name.values()
 
     async def of_request(self, request: SubscribeRequest) -> Subscription:
-        """Return the subscription that a consumer asks for, or create it if the policies allow that.
+        """Find the requested subscription, or create it if the policies allow that.
 
         Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady, PersistenceFailed and psycopg.Error.
         """
@@ -132,12 +132,12 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     ) -> Subscription:
         """Return the durable subscription of this name, or create it.
 
-        `cursor_starting_at` explains `remaining`. Cancelling does not stop the creation, because memory must have every
-        subscription that PostgreSQL stores.
+        `cursor_starting_at` explains `remaining`. Cancelling this call does not stop the creation. Otherwise a
+        stored subscription could be missing in memory.
 
-        With `by_attaching`, raises SubscriptionNotFound if the policies do not let attaching create subscriptions.
-        Raises NotAllowed if a reader uses the name, or if the topic has its maximum number of subscriptions.
-        Also raises TopicFenced, ServiceNotReady, PersistenceFailed and psycopg.Error.
+        With `by_attaching`, raises SubscriptionNotFound if the policies forbid automatic creation. Raises NotAllowed if
+        a reader uses the name, or if the topic has reached its maximum number of durable subscriptions. Also raises
+        TopicFenced, ServiceNotReady, PersistenceFailed and psycopg.Error.
         """
         return await self._tasks.finish(
             self._find_or_create(name, type_, start, properties, by_attaching, remaining)
@@ -185,8 +185,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 raise TopicFenced(f"{log.name} moved to another broker; connect again")
             if not subscription_id:
                 subscription_id, state = await self._stored(name)
-            # The stored cursor is before the entries that were appended during the write. Even a subscription that
-            # begins at LATEST gets these entries.
+            # Entries may have been appended during the write. A subscription that begins at LATEST gets these entries.
             subscription = self.add(subscription_id, name, type_, Cursor(log.ledgers, log.index, state))
             subscription.begin_at(start)
             return subscription
@@ -194,8 +193,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
         """Return the state of a new cursor that begins at `start`.
 
-        If `start` is not stored, the cursor begins at the next stored entry. `remaining` is the bitset of the unacked
-        messages of `start`, or None if all are unacked.
+        If no entry is stored at `start`, the cursor begins at the next stored entry. `remaining` is the bitset of the
+        unacked messages in the entry at `start`. If `remaining` is None, all messages in the entry are unacked.
         """
         log = self._topic.log
         while True:
@@ -205,7 +204,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 await self._topic.reader.load_index(missing.ranges)
 
     async def _stored(self, name: str) -> tuple[int, CursorState]:
-        """Return the stored id and cursor. An earlier attempt stored the row, but the answer was lost."""
+        """Return the id and the cursor that an earlier attempt stored."""
         rows = await repeat_until_done(
             self._pool,
             lambda c: store.subscriptions_of(c, self._topic.log.topic_id),
@@ -255,10 +254,10 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return subscription
 
     def settle_reader(self, subscription: Subscription) -> bool:
-        """Keep a reader's subscription if the subscription has consumers. Otherwise forget the subscription.
+        """Keep a reader's subscription that has consumers. Forget a reader's subscription without consumers.
 
-        Call this after every attach, even a failed one. Returns False if another subscription has the name now. During
-        the attach, the earlier consumer may have left, and another client may have taken the name.
+        Call this after every attach, successful or not. Returns False if another subscription took the name during the
+        attach.
         """
         if subscription.is_durable:
             return True
@@ -283,11 +282,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 subscription.replay(positions)
 
     def has_room_for_replays(self) -> bool:
-        """Return whether more due entries may be passed to `replay`.
-
-        True if a Shared subscription that can send has nothing left to replay. Also true if no Shared subscription can
-        send.
-        """
+        """Return whether more due entries may be passed to `replay`."""
         waiting = [
             each.dispatcher.replay_entries
             for each in self._by_name.values()

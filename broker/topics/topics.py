@@ -28,8 +28,7 @@ _Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]
 class Topics:
     """The persistent topics. Use them only from the event loop.
 
-    A topic is forgotten when its log closes. `load` takes ownership of a topic. `require_ready` raises while this
-    process may not take ownership.
+    `load` takes ownership of a topic. `require_ready` raises an error while this process must not take ownership.
     """
 
     def __init__(
@@ -55,10 +54,10 @@ class Topics:
         return list(self.loaded.values())
 
     async def open(self, name: TopicName, *, create: bool) -> Topic:
-        """Return a topic. Load the topic if necessary, or create it if `create` and the policies allow that.
+        """Return a topic, and load it if necessary. Concurrent callers share one load.
 
-        Concurrent callers share one load. Raises TopicNotFound and ServiceNotReady. Raises NotAllowed for a partitioned
-        or a non-persistent topic.
+        With `create`, a missing topic is created if the policies allow that. Raises TopicNotFound and ServiceNotReady.
+        Raises NotAllowed for a partitioned or a non-persistent topic.
         """
         while True:
             await self.gates.passed(name.full)
@@ -73,7 +72,7 @@ class Topics:
             except TopicNotFound:
                 if creates or not create:
                     raise
-                # The caller that began this load did not allow creating the topic. This caller does, and tries again.
+                # Another caller began this load without `create`. Try again with `create`.
 
     def is_loading(self, full_name: str) -> bool:
         """Return whether a topic is being loaded."""
@@ -84,11 +83,10 @@ class Topics:
         return await self.open(TopicName.parse(full_name), create=False)
 
     async def partition_count(self, name: TopicName, *, create: bool) -> int:
-        """Return how many partitions a topic has. 0 means that the topic is not partitioned.
+        """Return the number of a topic's partitions, or 0 if the topic is not partitioned.
 
-        With `create`, a missing topic is created if it will have partitions. A topic without partitions is created when
-        a client connects to it. Raises ServiceNotReady. Raises TopicNotFound if a missing persistent topic may not be
-        created.
+        With `create`, a missing topic is created if the policies give new topics partitions. Raises ServiceNotReady.
+        Raises TopicNotFound if a persistent topic is missing and must not be created.
         """
         self._require_ready()
         row = await self._find(name)
@@ -109,7 +107,7 @@ class Topics:
             del self.loaded[topic.name.full]
 
     async def loads_done(self) -> None:
-        """Wait until the current loads have ended, successful or not."""
+        """Wait until all current loads have succeeded or failed."""
         under_way = [task for task, _ in self._loading.values()]
         await asyncio.gather(*(asyncio.shield(task) for task in under_way), return_exceptions=True)
 

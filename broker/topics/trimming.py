@@ -1,7 +1,7 @@
 """Trim ledgers that nobody needs any more.
 
 The decision and the removal from memory are one step, so no cursor can move in between. The rows are deleted later.
-If the broker crashes before the deletion, the next broker trims the ledgers again.
+If the broker crashes before the deletion, the topic's next owner trims the ledgers again.
 
 An undo window is the time in which a cursor move can be undone. A bookmark is a named position in a topic.
 """
@@ -45,11 +45,11 @@ class Trimmer:
     async def trim(self, topic: Topic, *, retention: Retention | None = None) -> int:
         """Trim the ledgers that nobody needs, and return the freed bytes. Safe to repeat.
 
-        `retention` replaces the retention in the topic's policies. Entries stay until every durable subscription has
-        acked them durably, and until compaction and deduplication have read them. Undo windows and bookmarks also
-        keep entries, unless the topic is larger than its backlog quota.
+        Without `retention`, the topic's policies apply. Entries stay until every durable subscription has durably acked
+        them, and until compaction and deduplication have read them. Undo windows and bookmarks also keep entries,
+        unless the topic is larger than its backlog quota.
 
-        Raises psycopg.Error if PostgreSQL refuses, and PersistenceFailed if a read fails.
+        Raises psycopg.Error and PersistenceFailed.
         """
         retention = retention or Retention(
             time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
@@ -58,8 +58,7 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors before the undo windows and bookmarks. If a cursor moves in between, its position
-                # from before the move still counts.
+                # Read the cursors first. If a cursor moves after that, its old position still counts.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -71,7 +70,7 @@ class Trimmer:
         return freed
 
     def trimmable(self, topic: Topic, retention: Retention) -> Trimmable:
-        """Return how much data this retention would trim now, without regard to undo windows and bookmarks."""
+        """Return how much data this retention would trim now. Ignores undo windows and bookmarks."""
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         ledgers = topic.log.ledgers.infos()[:count]
         return Trimmable(
@@ -80,7 +79,7 @@ class Trimmer:
         )
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-        """Forget ledgers. The current cursors count too, because a cursor may have moved since `limits` was made."""
+        """Remove ledgers from memory. Check the cursors again, because they may have moved."""
         while True:
             count = min(
                 self._count(topic, retention, limits),
@@ -122,7 +121,7 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Return how many of the oldest entries nobody needs. None means no limit.
+    """Return how many of the oldest entries nobody needs, or None if nothing limits the trim.
 
     After a crash, a cursor returns to its stored mark-delete position. The next compaction needs the entries that the
     last compaction did not read. A new owner needs the entries that the stored deduplication state does not include.
@@ -145,11 +144,11 @@ def _is_behind(topic: Topic, subscription: Subscription, last: LedgerInfo) -> bo
 
 
 async def _push_forward(reader: Subscription, through: Position) -> None:
-    """Move a reader's cursor to the first entry that stays, because a reader does not prevent trimming."""
+    """Move a reader's cursor past `through`. Readers do not prevent trimming."""
     async with reader.moves.moving(closes_consumers=False):
         place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))
-        # A reader of a compacted topic continues at its old place, because compaction kept copies.
+        # Compaction may have kept messages after the reader's old place.
         reader.begin_at(place)
         reader.after_move()
 

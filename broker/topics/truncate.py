@@ -26,11 +26,11 @@ _NOTHING_KEPT = Retention(time_ms=0, size_bytes=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """The effect of a truncate on one topic."""
+    """The effect of truncating one topic."""
 
-    through: Position  # Last entry that the truncate skips
+    through: Position  # Last position that is skipped
     skipped_messages: int  # Unacked messages, summed over all durable subscriptions
-    # Bytes of sealed ledgers. Ledgers also count if a possible undo or a bookmark still keeps them.
+    # Size of the sealed ledgers up to `through`, including ledgers that an undo or a bookmark keeps
     freed_bytes: int
 
 
@@ -43,7 +43,7 @@ class Truncator:
         self._flusher = flusher
 
     async def measure(self, topic: Topic, through: Position | None = None) -> Truncation:
-        """Return the effect that `truncate` would have now, by default up to the last position."""
+        """Return the effect that `truncate` would have now. `through` defaults to the last position."""
         ledgers = topic.log.ledgers
         through = ledgers.last_position() if through is None else through
         skipped = 0
@@ -57,8 +57,7 @@ class Truncator:
     async def truncate(self, topic: Topic, through: Position) -> int:
         """Move every durable subscription past `through`, and trim the ledgers that nobody needs. Safe to repeat.
 
-        `Compactor.empty` deletes the compacted messages. Consumers stay connected, and their acks of skipped messages
-        change nothing. Returns the freed bytes.
+        Consumers stay connected. Their acks of skipped messages have no effect. Returns the freed bytes.
         """
         for subscription in _durable(topic):
             await self._pass_over(subscription, through)

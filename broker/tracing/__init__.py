@@ -1,1 +1,1 @@
-"""OpenTelemetry spans of traced messages. OpenTelemetry is imported only if VELA_OTEL is 1."""
+"""OpenTelemetry spans for traced messages. OpenTelemetry is imported only if VELA_OTEL is 1."""

@@ -15,7 +15,7 @@ __all__ = ["load_tracing"]
 def load_tracing(*, is_on: bool) -> Tracing | None:
     """Return the broker's tracing, or None if tracing is off. Starts the exporter thread.
 
-    Raises SettingInvalid if the packages are not installed, or if OpenTelemetry refuses one of its own variables.
+    Raises SettingInvalid if the packages are not installed, or if OpenTelemetry refuses its environment variables.
     """
     if not is_on:
         return None

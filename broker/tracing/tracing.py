@@ -1,6 +1,6 @@
-"""Make spans for messages whose producer sampled their trace.
+"""Make spans for messages whose producer sampled the trace.
 
-OpenTelemetry's own thread exports the spans. If the collector is slow, spans are dropped, and messages do not wait.
+OpenTelemetry's own thread exports the spans. If the collector is slow, spans are dropped, but messages do not wait.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["Tracing"]
 
 logger = logging.getLogger(__name__)
 
-MOST_SPANS_PER_S: Final = 1000  # At 50 µs per span, this is 5 % of the broker's time
+MOST_SPANS_PER_S: Final = 1000  # This many spans take 5 % of the broker's time
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
-# Longer `traceparent` values are ignored, because OpenTelemetry logs a line for a value that is far too long.
+# Longer `traceparent` values are ignored.
 _LONGEST_PARENT: Final = 128
-# An entry begins with six bytes of magic number and checksum. The size of the metadata takes the next four bytes.
+# The first six bytes of an entry are a magic number and a checksum. The next four bytes are the metadata size.
 _METADATA_SIZE: Final = slice(6, 10)
 _METADATA: Final = 10
 _NS_PER_S: Final = 1_000_000_000
@@ -48,27 +48,27 @@ _NS_PER_S: Final = 1_000_000_000
 class Tracing:
     """Makes the spans of one broker. Use it from one thread only.
 
-    `parent_of`, `published` and `span` raise nothing.
+    `parent_of`, `published` and `span` raise no errors.
     """
 
     def __init__(self) -> None:
         resource = Resource.create()  # Reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
         if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: "vela"}))
-        # By default, the provider waits 30 s at exit for a collector that does not answer. `stop` waits less.
+        # At exit, the provider would wait 30 s for a collector that does not answer. `stop` waits less.
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("vela", __version__)
         self._propagator = TraceContextTextMapPropagator()
         self._second = 0
-        self._spans = 0  # Spans requested in this second, including dropped spans
+        self._spans = 0  # Spans requested in the current second, including dropped spans
         self._has_failed = False
         self._dropped = 0
 
     def parent_of(self, data: bytes) -> Context | None:
-        """Return the sampled trace context in an entry's metadata, or None.
+        """Return the trace context in an entry's metadata if the trace is sampled, otherwise None.
 
-        The properties of batched messages are in the payload, which this method does not read.
+        This method does not read the payload, where batched messages have their properties.
         """
         end = _METADATA + int.from_bytes(data[_METADATA_SIZE], "big")
         if data.find(b"traceparent", _METADATA, end) < 0:
@@ -96,9 +96,9 @@ class Tracing:
     def published(
         self, topic: str, entries: Sequence[StoredEntry], *, waited_s: float, stored_ms: int
     ) -> None:
-        """Make a `publish` span for each traced entry that was stored at `stored_ms`.
+        """Make a `publish` span for each traced entry. The entries were stored at `stored_ms`.
 
-        `waited_s` is the time since the first entry was queued, or since the writer took the previous batch.
+        Each span lasts `waited_s` and ends now.
         """
         now_ns = time.time_ns()
         for entry in entries:
@@ -129,9 +129,9 @@ class Tracing:
         stored_ns: int = 0,
         attributes: dict[str, str | int],
     ) -> None:
-        """Make one span, unless this second already has MOST_SPANS_PER_S spans.
+        """Make one span, unless the current second already has MOST_SPANS_PER_S spans.
 
-        `stored_ns` is the time of the span's event `stored`, or 0 for a span without that event.
+        If `stored_ns` is not 0, the span gets an event named `stored` at that time.
         """
         if not self._has_room():
             return
@@ -208,7 +208,7 @@ class Tracing:
 
         def shut_down() -> None:
             self._provider.shutdown()
-            with suppress(RuntimeError):  # The loop may be closed
+            with suppress(RuntimeError):  # The loop may already be closed
                 loop.call_soon_threadsafe(done.set)
 
         # Use a daemon thread, because the process must not wait for a collector that does not answer.

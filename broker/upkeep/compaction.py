@@ -1,4 +1,4 @@
-"""Compact topics that are due by policy, and topics that Spark has surveyed.
+"""Compact topics that have reached their compaction threshold, and topics that Spark has surveyed.
 
 A survey finds the latest message of each key.
 """
@@ -29,8 +29,8 @@ __all__ = ["CompactionDuty"]
 
 logger = logging.getLogger(__name__)
 
-_SURVEYS: Final = 20  # Most surveys that one call reads
-_SWEPT_KEYS: Final = 20_000  # Most keys of ended surveys that one call deletes
+_SURVEYS: Final = 20  # One call of `take_surveys` reads at most this many surveys
+_SWEPT_KEYS: Final = 20_000  # One call of `take_surveys` deletes at most this many keys of ended surveys
 
 
 class CompactionDuty:
@@ -47,7 +47,7 @@ class CompactionDuty:
         self._under_way: set[int] = set()  # Ids of surveys whose compaction is running
 
     def start_if_due(self, topic: Topic) -> None:
-        """Start to compact a topic if compaction is due by policy."""
+        """Start to compact a topic if it has reached its compaction threshold."""
         threshold_bytes = topic.policies.compaction_threshold_bytes
         stored = topic.compacted.stored
         if (
@@ -87,7 +87,7 @@ class CompactionDuty:
                 removed_messages=result.removed_messages,
             )
         except (CompactionBusy, ServiceNotReady, TopicFenced):
-            return  # The next round tries again
+            return  # The next call of `take_surveys` tries again
         except BrokerError as error:
             await self._finish(survey_id, state="refused", error=str(error))
         except psycopg.Error as error:

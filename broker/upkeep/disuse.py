@@ -33,13 +33,13 @@ __all__ = ["Disuse"]
 
 logger = logging.getLogger(__name__)
 
-_IDLE_AT_ONCE = 50  # Most topics that one call loads and checks
+_IDLE_AT_ONCE = 50  # One call of `visit_idle_topics` loads and checks at most this many topics
 
 
 class Disuse:
-    """Expires subscriptions and deletes topics by their policies.
+    """Expires subscriptions and deletes topics as policies demand.
 
-    `defaults` applies where no policy is set.
+    `defaults` supplies policies that are not set.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Disuse:
     async def expire_subscriptions(self, topic: Topic) -> int:
         """Remove expired durable subscriptions, and record each removal as an act.
 
-        Returns how many subscriptions had expired, including subscriptions that stay because a client attached in time.
+        Returns how many subscriptions had expired when the call began.
         """
         if not topic.policies.subscription_expiry_ms:
             return 0
@@ -91,7 +91,7 @@ class Disuse:
                 return False
         with_subscriptions = topic.policies.inactive_topic_mode is InactiveTopicMode.SUBSCRIPTIONS_CAUGHT_UP
         try:
-            # A client may have published and left since the check. Check again when no client can connect.
+            # Since the check, a client may have published and left. `delete` checks again when no client can connect.
             await self._endings.delete(
                 name, force=False, with_subscriptions=with_subscriptions, only_if=self._is_inactive
             )
@@ -103,10 +103,10 @@ class Disuse:
         return True
 
     async def visit_idle_topics(self, after: int) -> int:
-        """Check the next topics that are not in memory, with ids above `after`.
+        """Check topics that are not in memory and have ids above `after`.
 
-        Returns the `after` of the next call, or 0 to start over. Loads only topics that may be inactive or have
-        expired subscriptions.
+        Returns the value of `after` for the next call. Loads only topics that may be inactive or may have expired
+        subscriptions.
         """
         known = [topic.topic_id for topic in self._topics.all()]
         found = await repeat_until_done(
@@ -131,7 +131,7 @@ class Disuse:
             except BrokerError as error:
                 logger.info("%s was not checked for disuse; a later round tries again: %s", each, error)
             except Exception as error:
-                # A damaged row must not prevent the check of the next topics.
+                # A damaged row must not prevent the checks of the next topics.
                 if is_away(error):
                     raise
                 logger.exception("%s was not checked for disuse; a later round tries again", each)

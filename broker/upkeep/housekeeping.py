@@ -23,11 +23,11 @@ __all__ = ["Housekeeping"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-# One turn visits at most this many topics. Visiting 10,000 topics each second would take 5% of a core.
+# `_each_topic` yields at most this many topics. Visiting 10,000 topics each second would take 5% of a core.
 _TOPICS_A_TURN = 1024
-# After this many topics, which take less than half a millisecond, the event loop does other work.
+# After this many topics, `_each_topic` lets the event loop do other work.
 TOPICS_AT_ONCE = 64
-# Tidying leaves a topic at most this many chunks of its message index. A full chunk takes 512 KiB.
+# `_tidy_memory` keeps at most this many chunks of each topic's message index. A full chunk takes 512 KiB.
 INDEX_CHUNKS = 64
 
 
@@ -43,7 +43,7 @@ class Housekeeping:
         *,
         may_store: Callable[[], bool],
     ) -> None:
-        """`may_store` returns False while this process does not hold the lock that makes it the active broker."""
+        """`may_store` returns whether this process holds the lock of the active broker."""
         self._topics = topics
         self._deduplication = deduplication
         self._clock = clock
@@ -91,7 +91,7 @@ class Housekeeping:
             subscriptions = list(topic.subscriptions.values())
             needed = [each.cursor.mark_delete for each in subscriptions]
             if (cached := topic.log.oldest_cached()) is not None:
-                # Entries in memory are delivered without a read. Their acks must not wait for a read of the index.
+                # Acks of cached entries must not wait until the index is read from PostgreSQL.
                 needed.append(cached)
             topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:
@@ -99,7 +99,7 @@ class Housekeeping:
                     each.undo_is_over()
 
     async def _each_topic(self) -> AsyncIterator[Topic]:
-        """Yield the topics that this turn works on."""
+        """Yield the topics to visit in this second."""
         topics = self._topics.all()
         begin = self._turns % max(1, ceil(len(topics) / _TOPICS_A_TURN)) * _TOPICS_A_TURN
         for number, topic in enumerate(topics[begin : begin + _TOPICS_A_TURN], start=1):

@@ -15,8 +15,8 @@ __all__ = ["may_leave"]
 def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
     """Return whether a topic has been idle for `idle_ms` and can leave memory without loss.
 
-    A topic with a backlog stays, because /metrics shows only topics in memory. While a topic has clients, this function
-    sets the topic's `asked_ms` to `now_ms`.
+    A topic with a backlog stays, because /metrics shows only topics in memory. If the topic has clients, this
+    function sets the topic's `asked_ms` to `now_ms`.
     """
     if topic.producers or any(each.consumers or not each.is_durable for each in topic.subscriptions.values()):
         topic.asked_ms = now_ms
@@ -28,7 +28,7 @@ def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
         and not _has_work(topic.log)
         and not topic.subscriptions.creating.locked()
         and not topic.compacted.is_running
-        and not len(topic.delayed)  # The topic's due rows would stay, and every Celery tick would find them
+        and not len(topic.delayed)  # Overdue rows of delayed messages would stay in PostgreSQL
         and all(_is_at_rest(each) for each in topic.subscriptions.values())
     )
 

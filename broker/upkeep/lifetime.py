@@ -1,8 +1,8 @@
 """Trim and unload topics, expire messages, and drop segments.
 
-A segment is two tables of entries, which store ledgers of many topics. A round looks at all topics in memory, a part of
-them each second, and takes about `lifetime_check_ms`. Celery's beat asks for rounds. Unless VELA_WHEEL is off, rounds
-also begin without beat. The broker lock makes one process the owner of all topics.
+A segment is a pair of tables with the entries of many topics. A round looks at every topic in memory, and spreads this
+work over many seconds. Celery's beat requests rounds. If VELA_WHEEL is on, rounds also begin without a request. The
+process that holds the broker lock owns all topics.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["Lifetime"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-# A visit loads a topic that is not in memory. At most this many visits begin in one second.
+# A visit loads a topic that is not in memory. At most this many visits begin per second.
 _VISITS = 20
 _VISIT_AGAIN_MS = 3_600_000
 
@@ -60,7 +60,7 @@ class Lifetime:
         offloads: Offloads,
         may_store: Callable[[], bool],
     ) -> None:
-        """`may_store` returns False while this process does not hold the broker lock."""
+        """`may_store` returns whether this process holds the broker lock."""
         self._topics = topics
         self._trimmer = trimmer
         self._pool = pool
@@ -72,14 +72,14 @@ class Lifetime:
         self._may_store = may_store
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
         self._waiting: list[Topic] = []  # Topics that this round has not looked at yet
-        # Number of topics to look at now. The fraction is kept for the next second.
+        # Number of topics to look at next. The fraction is carried over to the next second.
         self._due = 0.0
-        # Topic id → earliest time of the next visit
+        # Earliest time of the next visit, by topic id
         self._visit_at_ms: dict[int, int] = {}
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
-        # True from beat's request for a round until the round's visits have ended.
+        # True after a call of `wake`, until all visits are done.
         self._is_asked = False
         self.trimmed_bytes = 0
         # The subscription whose cursor prevents the drop of the oldest closed segment.
@@ -104,8 +104,8 @@ class Lifetime:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Begin a round through the topics, unless a round is under way, and look at the segments now."""
-        # A round that restarts often would never reach its last topics.
+        """Begin a round through the topics, and look at the segments now. A running round continues."""
+        # Do not restart a running round. With frequent restarts, no round would reach its last topics.
         if not self._waiting:
             self._waiting = self._topics.all()
         self._next_visits_ms = 0
@@ -113,7 +113,7 @@ class Lifetime:
         self._woken.set()
 
     async def look_at_topics(self, *, share: float = 1.0) -> None:
-        """Look at the next topics in memory. `share` is the fraction of all topics to look at."""
+        """Look at the next topics. `share` is the fraction of all topics in memory to look at."""
         if not self._waiting:
             self._waiting = self._topics.all()
         self._due = min(self._due + share * len(self._topics.loaded), float(len(self._waiting)))
@@ -175,7 +175,7 @@ class Lifetime:
         is_own_clock = self._settings.wheel_enabled
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            # If no topic is in memory, `_waiting` is empty, but visits may be due.
+            # Visits may be due even if `_waiting` is empty.
             if self._may_store() and (is_own_clock or self._waiting or self._is_asked):
                 await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")
                 await self._guarded(self.visit_absent(), "topics out of memory")

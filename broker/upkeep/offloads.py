@@ -1,7 +1,6 @@
-"""Take over ledgers that a job has written into files, and delete files that nobody needs.
+"""Attach files into which jobs have written ledgers, and delete files that nobody needs.
 
-The broker reads and checks the whole file before attaching the file to the ledger. The next turn continues an
-interrupted turn.
+The broker checks a whole file before attaching the file to its ledger. After that, the ledger is read from the file.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ __all__ = ["Offloads"]
 
 logger = logging.getLogger(__name__)
 
-# One turn takes over at most this many files, and deletes at most this many files.
+# One turn attaches at most this many files, and deletes at most this many files.
 _FILES = 20
-# After this time, an unattached file is deleted, unless the job that writes the file still runs.
+# After this time, an unattached file is deleted, unless the job that writes the file is still running.
 STALE_AFTER_S = 3600
 
 
 class Offloads:
-    """Takes over and deletes files in turns."""
+    """Attaches and deletes the files of ledgers."""
 
     def __init__(self, topics: Topics, files: FileReads, epochs: Epochs, pool: ConnectionPool) -> None:
         self._topics = topics
         self._files = files
         self._epochs = epochs
         self._pool = pool
-        # Number and total size of the ledgers taken over since the start
+        # Number and total size of the files attached since the broker started
         self.ledgers = 0
         self.size_bytes = 0
 

@@ -1,6 +1,6 @@
 """Send stored notifications, and try failed notifications again.
 
-A notification arrives twice if a worker sends the notification and dies before recording the delivery.
+If a worker dies between sending a notification and recording the delivery, the notification is sent twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEASE_S: Final = 60
 
 
 def send_due(*, budget_s: float) -> int:
-    """Send due notifications, and begin none after `budget_s`. Return the number of attempts."""
+    """Send due notifications, and return the number of attempts. No attempt begins after `budget_s`."""
     until = time.monotonic() + budget_s
     attempts = 0
     while time.monotonic() < until:

@@ -19,14 +19,14 @@ _TIMEOUT_S: Final = 10.0
 
 
 class WebhookFailed(Exception):
-    """The webhook did not confirm a notification, or the rule has no address. The message omits the URL's path."""
+    """A notification was not delivered. The text of this error omits the URL's path."""
 
 
 def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: float = _TIMEOUT_S) -> None:
     """Send the body. Raises WebhookFailed unless the webhook answers with a status from 200 to 299.
 
-    `allows_local` permits loopback, link-local, multicast and unspecified addresses. `timeout_s` limits the time to
-    connect, and then the time of the request.
+    `allows_local` permits loopback, link-local, multicast and unspecified addresses. The connection attempt
+    and the request may each take up to `timeout_s`.
     """
     parts = urlsplit(url)
     host = parts.hostname
@@ -40,7 +40,7 @@ def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: fl
         plain = socket.create_connection((address, port), timeout=timeout_s)
     except OSError as error:
         raise WebhookFailed(f"{host}:{port} does not answer: {error}") from None
-    # A server that sends a byte now and then never reaches the socket's timeout, so a timer ends the request.
+    # The socket's timeout restarts at every received byte, so a timer limits the whole request.
     sockets = [plain]
     watchdog = threading.Timer(timeout_s, _cut, [sockets])
     watchdog.daemon = True
