@@ -297,7 +297,7 @@ def _count_piece(
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """Return where the skip ends, `wanted` unacked messages into the piece."""
+    """Return where a skip of `wanted` unacked messages ends if it begins with the piece."""
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

@@ -14,8 +14,8 @@ from vela.wire.ack_set import full
 class OverlayRecorder:
     """Records client acks of messages that an operator's act had already acked.
 
-    A cumulative ack beyond the act's mark-delete is not recorded, because the client may never have received these
-    messages.
+    Cumulative acks beyond the act's mark-delete are not recorded. The client may never have received the messages that
+    the act acked.
     """
 
     def __init__(self, overlay: AckOverlay) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSocket"]
 
-# Array and index of a message that is not part of an array
+# A message outside an array has no array and the index 0
 _ALONE: Final = (None, 0)
 
 
