@@ -13,5 +13,8 @@ __all__ = ["keep"]
 @worker_process_init.connect  # For each process in a worker's pool
 @beat_init.connect
 def keep(**_: object) -> None:
-    """Keep the database connections of this process open between tasks."""
+    """Keep the database connections of this process open between tasks.
+
+    Call this only after the pool has forked the process, because two processes must not share a connection.
+    """
     keep_connections()
