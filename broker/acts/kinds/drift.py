@@ -34,7 +34,7 @@ class Drift:
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:
-        """By default, an act accepts this many messages beyond its plan.
+        """Return the default number of messages that an act accepts beyond its plan.
 
         A delete accepts no new messages, because no preview has shown them. An operator must type a name to replay
         more than TYPED_ABOVE_MESSAGES.

@@ -44,8 +44,8 @@ class MessagePlace:
 async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> MessagePlace:
     """Find a message by `ledger:entry[:partition[:index]]`. Partition -1 is accepted for every topic.
 
-    Raises ActInvalid if the text is not an id or names another partition. Raises NothingToActOn if the message cannot
-    be from this topic.
+    Raises ActInvalid if the text is not a message id, or if it names another partition. Raises NothingToActOn if the
+    message cannot be from this topic.
     """
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers

@@ -43,7 +43,10 @@ class ReadyMove:
         return self.hard_complaint() or replay_complaint(self.move.replayed, replayed, allowed)
 
     def hard_complaint(self) -> str:
-        """Return why the plan is refused, or an empty string. Ignore the number of messages to deliver again."""
+        """Return why the plan is refused, or an empty string.
+
+        This does not check how many messages would be delivered again.
+        """
         skipped = self.planned["skipped_messages"]
         if self.move.skipped > skipped:
             return more_than_planned(

@@ -132,9 +132,8 @@ async def _at_time(topic: Topic, asked_ms: int) -> Target:
     notes: tuple[str, ...] = ()
     if first and asked_ms < first:
         notes = (f"the oldest message kept is {lasting(first - asked_ms)} younger than the requested time",)
-    kept = await topic.compacted.first_since(
-        asked_ms
-    )  # Compaction may keep messages that the log has trimmed
+    # Compaction may keep messages that the log has trimmed.
+    kept = await topic.compacted.first_since(asked_ms)
     begins_at = position if kept is None else min(position, kept)
     return Target(how="reset", position=position, begins_at=begins_at, notes=notes)
 
