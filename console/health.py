@@ -1,4 +1,4 @@
-"""Health probes of the console process, which need no login."""
+"""Health probes of the console process. The probes need no login."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ async def readyz(_request: HttpRequest) -> HttpResponse:
 
 
 def _reach_database() -> None:
-    connection.ensure_connection()  # Django keeps one connection for each thread
+    connection.ensure_connection()
