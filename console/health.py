@@ -12,7 +12,7 @@ __all__ = ["healthz", "readyz"]
 
 @login_not_required
 async def healthz(_request: HttpRequest) -> HttpResponse:
-    """Answer 200 as long as the process can answer."""
+    """Answer 200 to show that the process runs."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 

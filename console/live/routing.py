@@ -28,7 +28,7 @@ def live_application(feed: Feed) -> Application:
 
 
 def _readable_requests(inner: Application) -> Application:
-    """Check requests before `inner`, because Channels does not run Django's middleware."""
+    """Check requests before calling `inner`, because Channels does not run Django's middleware."""
     security = SecurityMiddleware(lambda _request: HttpResponse())
 
     async def checked(
