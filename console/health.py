@@ -1,4 +1,4 @@
-"""Health probes of the console process, which need no login."""
+"""Health probes of the console process. The probes need no login."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["healthz", "readyz"]
 
 @login_not_required
 async def healthz(_request: HttpRequest) -> HttpResponse:
-    """Answer 200 as long as the process can answer."""
+    """Answer 200 to show that the process runs."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
@@ -28,4 +28,4 @@ async def readyz(_request: HttpRequest) -> HttpResponse:
 
 
 def _reach_database() -> None:
-    connection.ensure_connection()  # Django keeps one connection for each thread
+    connection.ensure_connection()

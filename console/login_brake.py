@@ -17,7 +17,8 @@ from console.blocks import frame
 __all__ = ["FailureCounts", "refused"]
 
 _MOST_CHARACTERS: Final = 255  # Length of the column for user names
-ADDRESS_SHARE: Final = 10  # An address alone may fail this many times as often as a name at an address
+# The limit for an address alone is this many times the limit for one name at an address.
+ADDRESS_SHARE: Final = 10
 
 _TOO_MANY: Final = (
     "Too many failed logins. Try again in {} minutes or from another address. An administrator can lift the block"
@@ -26,9 +27,9 @@ _TOO_MANY: Final = (
 
 
 class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes has no types
-    """Counts failures by name and address, and by address alone with a higher limit.
+    """Counts failed logins for each name at an address, and for each address alone.
 
-    A name alone is never locked, because anybody could then lock a user out at every address.
+    A name alone is never blocked. Otherwise, anybody could lock a user out at every address.
     """
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
@@ -41,14 +42,14 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
     def user_login_failed(
         self, sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **more: object
     ) -> None:
-        """Count a failed login. A name that is too long for its column is cut, because no user has such a name."""
+        """Count a failed login. A name too long for the column is truncated."""
         name = credentials.get("username")
         if isinstance(name, str):
             credentials = {**credentials, "username": name[:_MOST_CHARACTERS]}
         super().user_login_failed(sender, credentials, request, **more)
 
     def reset_user_attempts(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """Forget the failures of this name at this address. Failures of other names still count."""
+        """Forget the failures of this name at this address. Failures of other names at this address still count."""
         deleted, _ = self.filter_user_attempts(request, credentials)[0].delete()
         return int(deleted)
 

@@ -1,7 +1,7 @@
 """Mark characters that are invisible or that change the direction of text.
 
-Clients choose names, keys, properties and payloads. A text direction character can make one topic's name look like
-another's. JSON can contain a lone surrogate, but a page cannot.
+Clients choose names, keys, properties and payloads. A character that changes the text direction can make
+one topic's name look like another's. JSON can contain a lone surrogate, but an HTML page cannot.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["coded", "is_plain", "marked", "one_line", "shown", "visible"]
 _UNSEEN: Final = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
 )
-_IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # Line breaks and tabs are missing, because every page has some
+_IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # Without line breaks and tabs, because every page has some
 _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
 _LINE_BREAK: Final = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _CODE: Final = re.compile("`([^`]+)`")
 _TAG: Final = re.compile(r"(<[^>]*>)")
 _TEXT_ONLY: Final = ("<title", "<option")
-_KEPT: Final = ("<textarea",)  # The form would send a mark as part of the text
+_KEPT: Final = ("<textarea",)  # No marks here, because the form would send them as text
 
 
 def marked(text: object) -> SafeString:
@@ -33,17 +33,17 @@ def marked(text: object) -> SafeString:
 
 
 def one_line(text: str) -> str:
-    """Replace each line break and the indentation around it with one space."""
+    """Replace each line break and its surrounding white space with one space."""
     return _LINE_BREAK.sub(" ", text).strip()
 
 
 def coded(text: str) -> SafeString:
-    """Escape a sentence as `marked` does, and mark the text between its backticks as code."""
+    """Apply `marked`, and show the text between backticks as code."""
     return mark_safe(_CODE.sub(r"<code>\1</code>", marked(text)))  # noqa: S308 - escaped by `marked`
 
 
 def shown(text: str) -> str:
-    """Return the plain text that `marked` shows."""
+    """Return plain text with a visible sign for each invisible character."""
     return _IN_TEXT.sub(lambda found: _picture(found[0]), text)
 
 
@@ -82,6 +82,6 @@ def _picture(character: str) -> str:
 
 
 def _reference(found: re.Match[str]) -> str:
-    """Return a numeric reference. HTML has none for U+0000 and U+0080 to U+009F, which stay unchanged."""
+    """Return a numeric reference to the character. HTML has no references to U+0000 and U+0080 to U+009F."""
     code = ord(found[0])
     return found[0] if code == 0 or 0x80 <= code < 0xA0 else f"&#x{code:X};"

@@ -20,7 +20,7 @@ class MenuPage:
     nav: str  # Pages with this `nav` belong to the entry
     word: StrOrPromise
     address: str
-    key: str  # Pressed after `g`
+    key: str  # The key to press after `g`
 
 
 MENU: Final = (

@@ -1,4 +1,4 @@
-"""The base class of forms for acts, which are changes that the broker makes on request."""
+"""The base class of forms for acts. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ActForm", "posted"]
 
-# A button of a diagnosis posts `plan=address`, with the form's values in the query string.
+# With `plan=address` in the body, the form's values are in the query string.
 _FILLED_IN: Final = "address"
 
 
@@ -38,7 +38,7 @@ class ActForm(forms.Form):
         is_partitioned: bool = False,
         **options: Any,
     ) -> None:
-        """`topic` is the full name of the topic whose message ids the form reads."""
+        """`topic` is the full name of the form's topic."""
         super().__init__(data, **options)
         self._topic = topic
         self._is_partitioned = is_partitioned
@@ -47,12 +47,12 @@ class ActForm(forms.Form):
     def is_on_one_partition(cls) -> bool:
         """Return whether the act takes only one partition.
 
-        Call this method only on forms of acts on a subscription.
+        Call this method only if the act is on a subscription.
         """
         return cls.needs_order or not KINDS[cls.kind].takes_partitions
 
     def message_id(self, text: str) -> str:
-        """Read a message id of the form's topic."""
+        """Parse a message id of the form's topic."""
         return read_message_id(text, topic=self._topic, is_partitioned=self._is_partitioned)
 
     def parameters(self) -> dict[str, Any]:
@@ -61,5 +61,5 @@ class ActForm(forms.Form):
 
 
 def posted(request: HttpRequest) -> QueryDict:
-    """Return the values of a form that was sent in the query string or in the body."""
+    """Return the form's values from the query string or from the body."""
     return request.GET if request.POST.get("plan") == _FILLED_IN else request.POST

@@ -16,7 +16,7 @@ __all__ = ["RedriveForm", "SendToDeadLettersForm"]
 
 
 class SendToDeadLettersForm(ActForm):
-    """The form that copies a message to the dead-letter topic and acknowledges it."""
+    """The form that copies a message to the dead-letter topic and acknowledges the original."""
 
     kind = "send_to_dead_letters"
     heading = gettext_lazy("Send to dead letters")
@@ -47,7 +47,7 @@ class SendToDeadLettersForm(ActForm):
 
 
 class RedriveForm(ActForm):
-    """The form that publishes dead letters to their original topics, or to a named topic."""
+    """The form that publishes dead letters to their original topics, or to a chosen topic."""
 
     kind = "redrive"
     heading = gettext_lazy("Redrive")

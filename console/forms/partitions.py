@@ -15,10 +15,7 @@ _MOST_BOXES: Final = 64
 
 
 class PartitionsForm(forms.Form):
-    """Boxes for the partitions, or a text field if there are more than 64.
-
-    The form begins with the link's partitions ticked, or with all partitions if the link names none.
-    """
+    """Checkboxes for the partitions, or a text field if there are more than 64 partitions."""
 
     def __init__(self, request: HttpRequest, partitions: Sequence[int]) -> None:
         super().__init__(request.POST if request.method == "POST" else None)

@@ -1,4 +1,4 @@
-"""Find the pages and pictures of the documentation, in a checkout or in a wheel."""
+"""Find the pages and pictures of the documentation in a checkout or an installed package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INDEX: Final = "README"
 
 @cache
 def pages() -> dict[str, Path]:
-    """Return each page by its name, which is the path without `.md`. A README has its folder's name."""
+    """Return each page by its name."""
     folder = _folder()
     return {page_name(path.relative_to(folder).as_posix()): path for path in folder.rglob("*.md")}
 
@@ -27,7 +27,7 @@ def pictures() -> dict[str, Path]:
 
 
 def page_name(file: str) -> str:
-    """Return the name of the page in a file. The name of the top README is empty."""
+    """Return the page's name, which is the file's path without `.md` or `README.md`."""
     return file.removesuffix(".md").removesuffix(_INDEX).removesuffix("/")
 
 

@@ -46,8 +46,8 @@ _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Rende
 def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPage:
     """Render a page of the documentation.
 
-    `file` is the page's path. `address_of` takes the path of another file and returns its address.
-    If the address is empty, a link to the file becomes plain text.
+    `file` is the page's path. `address_of` takes a file's path and returns the file's address.
+    If the address is empty, links to the file become plain text.
     """
     tokens = _MARKDOWN.parse(text)
     title, anchors = "", set[str]()
@@ -58,7 +58,7 @@ def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPag
             anchor = _anchor(words, anchors)
             anchors.add(anchor)
             token.attrSet("id", anchor)
-        # The content security policy forbids the style attribute of aligned cells.
+        # The content security policy forbids style attributes, so right-aligned cells get a class.
         elif token.type in ("th_open", "td_open") and "right" in str(token.attrs.pop("style", "")):
             token.attrSet("class", "number")
     for token in tokens:
@@ -74,7 +74,7 @@ def _text_of(inline: Token) -> str:
 
 
 def _anchor(words: str, taken: set[str]) -> str:
-    """Return the anchor that GitHub gives a heading, because links must also work on GitHub."""
+    """Return the anchor that GitHub gives a heading. Links must work on GitHub too."""
     plain = _NOT_IN_ANCHOR.sub("", words.lower()).replace(" ", "-")
     number, anchor = 0, plain
     while anchor in taken:

@@ -22,7 +22,7 @@ __all__ = ["help_page"]
 @login_not_required
 @require_safe
 def help_page(request: HttpRequest, page: str = "") -> HttpResponse:
-    """Show a page of the documentation, or one of its pictures."""
+    """Show a page or a picture of the documentation."""
     if picture := pictures().get(page):
         return HttpResponse(picture.read_bytes(), content_type="image/png")
     path = pages().get(page)

@@ -10,7 +10,7 @@ __all__ = ["BARS_HEIGHT", "BARS_WIDTH", "Bars", "bars"]
 
 BARS_WIDTH: Final = 960
 BARS_HEIGHT: Final = 96
-_GAP: Final = 0.2  # Share of a bar's place that stays empty
+_GAP: Final = 0.2  # Fraction of a bar's place that stays empty
 _LEAST: Final = 1.0  # The least height of a bar, so that even one message is visible
 
 
@@ -20,8 +20,8 @@ class Bars:
 
     path: str
     most: int | None  # None if nothing is known
-    places: int  # The number of equal parts of the width, one for each key
-    unknown: int  # Places without a number
+    places: int  # Number of places for bars, one for each key
+    unknown: int  # Number of keys without a value
 
 
 def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:

@@ -30,7 +30,7 @@ class Reading:
     backlog: int | None
     backlog_most: int | None
     stored_bytes: int | None  # None for a subscription
-    # Counts of acks by latency, as in `vela.wire.latency_counts`. None for a topic.
+    # Counts of acks by latency, or None for a topic.
     ack_latencies: Sequence[int] | None
 
 
@@ -65,12 +65,12 @@ class Step:
 
     @property
     def ack_p95_ms(self) -> int | None:
-        """The time that 95 % of the acked messages did not exceed."""
+        """The 95th percentile of the time from delivery to ack."""
         return percentile_ms(self.ack_latencies or (), 0.95)
 
     @property
     def ack_p99_ms(self) -> int | None:
-        """The time that 99 % of the acked messages did not exceed."""
+        """The 99th percentile of the time from delivery to ack."""
         return percentile_ms(self.ack_latencies or (), 0.99)
 
 
@@ -86,12 +86,12 @@ def steps(
 ) -> tuple[Step, ...]:
     """Return every step of the frame, oldest first.
 
-    Incoming rates come from `topic`, because the points of a subscription have none. A step without a point in `own`
-    keeps the backlog and size of the step before. These steps are unknown:
+    The points in `topic` give the incoming rates, because the points of a subscription have no such rates. A step
+    without a point in `own` keeps the backlog and size of the previous step. The numbers are unknown in these steps:
 
-    - Steps that begin at or after `known_until_ms`. The last known step ends at this time.
-    - Steps without a point that end at or before `known_from_ms`.
-    - Steps that overlap an `unread` time. Later steps do not keep the backlog and size from before this time.
+    - Steps that begin at or after `known_until_ms`.
+    - Steps that end at or before `known_from_ms` and have no point.
+    - Steps that overlap an `unread` range of time.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
@@ -134,7 +134,7 @@ def steps(
 
 
 def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
-    """Add up several series, step by step. Unknown numbers count as 0 unless all are unknown."""
+    """Add up several series, step by step. Unknown numbers count as 0. If all are unknown, the sum is unknown."""
     return tuple(
         Step(
             at_ms=together[0].at_ms,
@@ -154,7 +154,7 @@ def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
 
 
 def thinned(found: Sequence[Step], most: int) -> tuple[Step, ...]:
-    """Join neighbouring steps until at most `most` are left. Rates are averages over the time of the known steps."""
+    """Join neighbouring steps, so that at most `most` steps remain. Rates are averages over the known steps."""
     by = -(-len(found) // most)
     return tuple(_joined(found[at : at + by]) for at in range(0, len(found), by))
 

@@ -18,9 +18,9 @@ _EDGE: Final = 1.5  # A margin for the line's thickness
 class BacklogPoint(NamedTuple):
     """The backlog of a subscription in one minute, or of a topic if `subscription_id` is 0.
 
-    A point without numbers marks the creation of a topic or a subscription. A point of topic 0 says that points are
-    missing. The class is a tuple, because tuples are faster to make than dataclasses, and a list of topics reads up to
-    3,000 points.
+    A point without numbers marks the creation of a topic or a subscription. A point whose `topic_id` is 0
+    means that points are missing. The class is a tuple, because a list of topics reads up to 3,000 points, and tuples
+    are faster to create than dataclasses.
     """
 
     at_ms: int
@@ -44,7 +44,7 @@ class Sparkline:
 def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, to_ms: int) -> Sparkline:
     """Draw the backlog from `from_ms` to `to_ms` as steps.
 
-    `now` is the backlog at the right edge. Nothing is drawn before the first known number.
+    `now` is the backlog at the right edge. The line begins at the first known number.
     """
     ordered = sorted(points, key=lambda point: (point.at_ms, point.backlog is not None))
     first = ordered[0].backlog_before if ordered else now
@@ -68,8 +68,8 @@ def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, 
 def _corners(ordered: list[BacklogPoint], to_ms: int) -> Iterator[tuple[int, int | None]]:
     """Yield the time and the backlog of each corner.
 
-    In the minute of a point, the line shows the largest backlog. If no point follows at once, the line then shows the
-    backlog at the end of the minute.
+    During a point's minute, the line shows the largest backlog in that minute. Afterwards, until the next point, the
+    line shows the backlog at the minute's end.
     """
     for point, following in pairwise([*ordered, None]):
         if point is None:

@@ -24,7 +24,7 @@ Unit = Literal["rate", "count", "size"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One number. `line` and `area` are SVG paths, or empty if fewer than two steps are known."""
+    """One number with a chart. If fewer than two steps are known, the SVG paths `line` and `area` are empty."""
 
     words: StrOrPromise
     unit: Unit

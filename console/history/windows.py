@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Lengths of the stored buckets
-_WRITTEN_MS: Final = 2_000  # Time from the end of a bucket until it counts as written
-# The most buckets to read of one resolution, even if points were not rolled up for a long time.
+_WRITTEN_MS: Final = 2_000  # A bucket counts as written this long after its end
+# Read at most this many buckets of each resolution.
 _MOST_BUCKETS: Final = 1_500
 _STEPS_AROUND: Final = 60
 
@@ -62,11 +62,11 @@ def window_of(name: str, *, is_sum: bool = False) -> Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The time that a window covers at one moment."""
+    """A window placed in time, with a beginning and an end."""
 
     window: Window
     from_ms: int
-    to_ms: int  # At most the end of the newest written bucket
+    to_ms: int  # Never later than the end of the newest written bucket
 
     @property
     def step_ms(self) -> int:
@@ -97,9 +97,9 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 
 
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return the half-open range of time to read for each resolution.
+    """Return the half-open range of time to read at each resolution.
 
-    `until_ms` is the end of the rolled-up points for each resolution. Shorter buckets fill the rest of the frame.
+    `until_ms` gives the end of the rolled-up points of each resolution. Shorter buckets cover the time after that end.
     """
     found = {}
     from_ms = frame.from_ms

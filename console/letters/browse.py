@@ -40,7 +40,8 @@ class LetterRow:
     spot: Spot
     message: PeekedMessage
     letter: Letter
-    original: Original | None  # None: no longer stored, out of scope, or not named by the letter
+    # None if the letter names no stored message that the user may see.
+    original: Original | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class FoundLetters:
     """The result of one search in a dead-letter topic."""
 
     groups: Sequence[Group]
-    others: int  # Letters outside `groups`
+    others: int  # Letters that are not in `groups`
     rows: Sequence[LetterRow]  # Oldest first
     looked: Looked
     stored: int  # Entries that an unbounded search would read
@@ -60,11 +61,10 @@ class FoundLetters:
 
 
 def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -> FoundLetters:
-    """Return the letters that wait for a subscription, or all stored letters if `subscription` is "".
+    """Find the letters that wait for a subscription, or all stored letters if `subscription` is "".
 
-    `by` names the property that holds the reason. If `by` is "", the search tries the usual names. Originals outside
-    the user's scope count as not stored. Raises AskedInvalid if the topic has no such subscription or more than 32
-    partitions.
+    `by` names the property that holds the reason for the failure. If `by` is "", the search tries the usual names.
+    Raises AskedInvalid if the topic lacks the subscription, or has more than 32 partitions.
     """
     asked = Asked(
         start="next" if subscription else "oldest",
@@ -112,7 +112,6 @@ def _originals(letters: Sequence[Letter], scope: Scope) -> Mapping[tuple[str, st
             origin = MessageId.parse(letter.origin_id)
         except InvalidMessageId:
             continue
-        # The third number of a letter's id is the partition. The third number of a `Spot` is the index in the batch.
         named[letter.topic, letter.origin_id] = Spot(origin.ledger_id, origin.entry_id, origin.batch_index)
     ledgers = stored_ledgers({spot.ledger_id for spot in named.values()}, scope)
     return {

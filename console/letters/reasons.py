@@ -1,7 +1,7 @@
-"""Read from dead letters where they come from and why they failed.
+"""Read the origins of dead letters and the reasons for their failure.
 
 Pulsar's clients store the origin of a letter, but no reason. Some applications add the exception as a property.
-A redrive publishes letters again to their original topics.
+A redrive publishes letters to their original topics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["MOST_GROUPS", "Group", "Groups", "Letter", "letter_of"]
 MOST_GROUPS: Final = 50
 _MOST_TEXT: Final = 300
 _UNFIT: Final = re.compile("[\0\r\n]")
-# The reason is the first of these properties that the letter has.
+# Names of properties that may hold the reason, best first.
 _REASONS: Final = (
     "exception",
     "exceptionmessage",
@@ -41,7 +41,7 @@ _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """The facts in a letter's properties. A producer can write anything there."""
+    """The reason and the origin in a letter's properties. A producer can write anything into properties."""
 
     reason_name: str
     reason: str
@@ -83,7 +83,7 @@ class Group:
     """Letters with the same reason, original topic and subscription."""
 
     reason_name: str
-    reason: str  # Not cut, because a redrive filters by the whole text
+    reason: str  # The whole text, because a redrive filters by it
     topic: str
     subscription: str
     letters: int = 0
@@ -97,9 +97,9 @@ class Group:
 
     @property
     def redrive_filter(self) -> dict[str, str]:
-        """The redrive form's fields that choose letters by reason, or by subscription if no reason is known.
+        """Fields of the redrive form that select letters by reason.
 
-        Empty if a link to the form cannot carry the name and the value.
+        If no reason is known, the fields select letters by subscription. Empty if a link cannot carry the fields.
         """
         name, value = (
             (self.reason_name, self.reason) if self.reason_name else (REAL_SUBSCRIPTION, self.subscription)
@@ -116,7 +116,7 @@ class Group:
 
 @dataclass(slots=True, kw_only=True)
 class Groups:
-    """The groups so far. After `MOST_GROUPS` groups, letters of further groups are only counted."""
+    """The groups found so far, at most `MOST_GROUPS`. `others` counts the remaining letters."""
 
     found: dict[Letter, Group] = field(default_factory=dict)
     others: int = 0

@@ -1,1 +1,1 @@
-"""Live updates: server-sent events tell a page which of its parts to read again."""
+"""Live updates: server-sent events tell a page which of its parts to load again."""

@@ -29,14 +29,14 @@ __all__ = ["Live"]
 # If a page hears nothing for 3.5 s, it asks whether the console still answers.
 HEARTBEAT_S: Final = 2.0
 RECHECK_S: Final = 60.0  # Time between checks of the session
-# Pause after each write, because the numbers of a page may change all the time.
+# The pause after each write of changed keys. The numbers of a page may change all the time.
 COALESCE_S: Final = 2.0
 STREAMS_PER_USER: Final = 24
 
 _HEADERS: Final = [
     (b"Content-Type", b"text/event-stream"),
     (b"Cache-Control", b"no-cache"),
-    (b"X-Accel-Buffering", b"no"),  # Makes nginx pass on each event at once
+    (b"X-Accel-Buffering", b"no"),  # Makes nginx forward each event at once
     (b"X-Content-Type-Options", b"nosniff"),
 ]
 
@@ -44,9 +44,9 @@ logger = logging.getLogger(__name__)
 
 
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
-    """Sends the keys of changed topics, subscriptions and acts, and problems of the broker, Celery and the database.
+    """Sends a page the keys of its changed data, and the problems of the broker, Celery and the database.
 
-    The browser then requests the changed data itself, with the user's current rights.
+    The browser then requests the changed data, so that the user's current rights apply.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -73,7 +73,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             await self._leave()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Call the message's method. Channels' own dispatch first closes database connections in another thread."""
+        """Call the method for a message. Channels' own dispatch would first close old database connections."""
         await getattr(self, get_handler_name(message))(message)
 
     async def http_request(self, message: dict[str, Any]) -> None:
@@ -162,7 +162,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
                 if is_valid is False:
                     break
                 if is_valid:
-                    await self._join_groups()  # The channel layer forgets members after a day
+                    await self._join_groups()  # Memberships in groups expire after a day
                     checked_s = loop.time()
             changed = sorted(self._changed)
             self._changed.clear()
@@ -175,9 +175,9 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await self.send_body(b"event: ended\ndata:\n\n")
 
     def _checked(self) -> bool | None:
-        """Return whether the user may still see the page, or None if that is not known.
+        """Return whether the user may still see the page, or None if the answer is not known yet.
 
-        The check is a separate task, because the page must hear from the writer even if the database does not answer.
+        The check is a separate task, so that the heartbeats continue even if the database does not answer.
         """
         if self._check is None:
             if self._feed.watch.is_answering:
@@ -196,7 +196,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
 
     async def _may_still_look(self) -> bool:
         session = self.scope["session"]
-        again = session.__class__(session.session_key)  # Reads the session from the store again
+        again = session.__class__(session.session_key)  # Loads the session from the store again
         user = await get_user({"session": again})
         allowed = await _allowed(user, self._keys) if user.is_authenticated else None
         if allowed is None or allowed[1] != self._keys:

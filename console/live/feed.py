@@ -1,4 +1,4 @@
-"""Pass PostgreSQL's notifications on to the live streams."""
+"""Forward PostgreSQL's notifications to the live streams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVERY_PAGE: Final = "page"  # The channel-layer group that every stream joins
 _KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
-# By default, psycopg wakes the task ten times a second to notice Ctrl-C. A notification wakes the task at once.
+# psycopg wakes the task at this interval to notice Ctrl-C. A notification wakes the task at once.
 _WAKE_S: Final = 5.0
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def is_key(text: str) -> bool:
 
 
 def group_of(key: str) -> str:
-    """Return the group of the streams that follow a key. Group names may not contain a colon."""
+    """Return the group of the streams that follow a key. Group names cannot contain a colon."""
     return f"{EVERY_PAGE}.{key.replace(':', '.')}"
 
 
@@ -48,13 +48,13 @@ class _Listening(psycopg.AsyncConnection[tuple[Any, ...]]):
 
 
 class Feed:
-    """Sends each notification to the groups of the keys in it.
+    """Sends each key in a notification to the key's group.
 
     The feed has database connections only while a stream is open. All streams must run on one event loop.
     """
 
     def __init__(self) -> None:
-        self._watched: Counter[str] = Counter()  # Open streams by key
+        self._watched: Counter[str] = Counter()  # Number of open streams for each key
         self._streams: Counter[int] = Counter()
         self._tasks: list[asyncio.Task[None]] = []
         self.is_listening = False

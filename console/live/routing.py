@@ -1,4 +1,4 @@
-"""The live stream as an ASGI application that checks requests as the pages do."""
+"""The ASGI application of the live stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def live_application(feed: Feed) -> Application:
 
 
 def _readable_requests(inner: Application) -> Application:
-    """Do the checks that Django's middleware does for pages. Channels does not run that middleware."""
+    """Check requests before calling `inner`, because Channels does not run Django's middleware."""
     security = SecurityMiddleware(lambda _request: HttpResponse())
 
     async def checked(

@@ -22,10 +22,10 @@ __all__ = ["Watch"]
 
 INTERVAL_S: Final = 1.0
 ANSWER_S: Final = 2.0  # A slower database counts as not answering
-SETTLE_S: Final = 2.5  # Time in which processes write a heartbeat after the database answers again
+SETTLE_S: Final = 2.5  # Time for processes to write a heartbeat once the database answers again
 _JUST_AFTER_S: Final = 0.05
 
-# A query to a host that has vanished fails after 15 s.
+# With these settings, a query to a vanished host fails after 15 s.
 _KEEPALIVE: Final[dict[str, Any]] = {
     "keepalives_idle": 5,
     "keepalives_interval": 3,
@@ -37,14 +37,14 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """Finds the current problems. A separate connection keeps other queries from delaying the search."""
+    """Finds the current problems over a database connection of its own."""
 
     def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self._on_change = on_change
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
-        self._answered_ms: int | None = None  # When the database last answered, by its own clock
-        self._settled_s = 0.0  # Until this loop time, the watch reports no problems of processes
+        self._answered_ms: int | None = None  # Time of the last answer, by the database's clock
+        self._settled_s = 0.0  # Report problems of processes only after this time of the event loop
         self._found: object = None
         self._has_found = False
         self._state: Chrome | None = None
@@ -138,7 +138,7 @@ class Watch:
 
 
 def _pause_s(state: Chrome | None) -> float:
-    """Return the seconds until the next look. Look sooner if a sign of life is about to become too old."""
+    """Return the seconds until the next look. The time is shorter if a sign of life soon becomes too old."""
     signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
     now_ms = 0 if state is None else state.now_ms
     left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]

@@ -21,7 +21,7 @@ ANALYSED_S = 120.0
 KEYS_SHOWN = 20
 _PIECE_ENTRIES = 100
 _MOST_BYTES = 256 * 1024
-# Chunks are missing here, because nothing is wrong with a chunk.
+# `Trouble.CHUNK` is not listed, because nothing is wrong with a chunk.
 _TROUBLES = {Trouble.TOO_LARGE: "too_large", Trouble.ENCRYPTED: "encrypted", Trouble.CORRUPT: "corrupt"}
 
 
@@ -35,9 +35,9 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogAnalysis:
-    """Counts over the entries that were read. Only `bytes` includes acked messages of a batch.
+    """Counts for the entries that were read. Acked messages count only in `bytes`.
 
-    Payloads, properties and keys count only if the entry was decoded.
+    Payloads, properties and keys are counted only in entries that could be decoded.
     """
 
     entries: int = 0
@@ -47,16 +47,17 @@ class BacklogAnalysis:
     properties_bytes: int = 0
     batches: int = 0
     partly_acked: int = 0  # Batches with some acked messages
-    delayed: int = 0  # Messages that are not due yet
+    delayed: int = 0  # Messages whose delivery time is in the future
     encrypted: int = 0
     corrupt: int = 0
     too_large: int = 0  # Entries above 256 KiB, or above 2 MiB when decompressed
-    without_key: int = 0  # Messages
+    without_key: int = 0  # Messages without a key
     keys: tuple[KeyCount, ...] = ()
     oldest_append_ms: int = 0
     newest_append_ms: int = 0
     is_whole: bool = True
-    stopped_by: str = ""  # "entries", "time", or "holes" if not all acks were read
+    # "entries" or "time" is the limit that was reached. "holes" means that some acks were not read.
+    stopped_by: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class _Tally:
     newest_ms: int = 0
 
     def add(self, entry: StoredEntry, unacked: int | None) -> None:
-        """Count an entry. `unacked` is the bitset of the messages that count, or None for all messages."""
+        """Count an entry. The bitset `unacked` marks its unacked messages. If the bitset is None, all are unacked."""
         counts = self.counts
         left = entry.messages if unacked is None else unacked.bit_count()
         counts["entries"] += 1
@@ -95,7 +96,7 @@ class _Tally:
 
 
 def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
-    """Read at most the first `entries` unacked entries. No query starts after `seconds`."""
+    """Analyse at most the first `entries` unacked entries. After `seconds`, no further query starts."""
     until_s = time.monotonic() + seconds
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)

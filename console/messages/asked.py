@@ -24,7 +24,7 @@ __all__ = [
     "read_spot",
 ]
 
-# "next" finds the unacked entries, and "holes" only those before an acked entry.
+# "next" finds unacked entries. "holes" finds only the unacked entries that lie before an acked entry.
 Start = Literal["newest", "oldest", "time", "id", "next", "holes"]
 STARTS: Final[tuple[Start, ...]] = get_args(Start)
 LIMIT: Final = 50
@@ -32,7 +32,7 @@ MOST_ROWS: Final = 500
 
 _MOST_ID: Final = (1 << 63) - 1
 _MOST_INDEX: Final = (1 << 31) - 1
-# Clients print a message of a batch as ledger:entry:partition:index. The console leaves out the partition.
+# Clients print the id of a message in a batch as ledger:entry:partition:index. The console leaves out the partition.
 _SPOT: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,19})(?::(-1|[0-9]{1,10}))?(?::([0-9]{1,10}))?")
 _MARK: Final = re.compile(r"(.{1,64})@([0-9]{1,18})")
 
@@ -50,7 +50,7 @@ class Spot(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    batch_index: int = -1  # -1: the whole entry
+    batch_index: int = -1  # -1 for the whole entry
 
     def __str__(self) -> str:
         base = f"{self.ledger_id}:{self.entry_id}"
@@ -58,7 +58,7 @@ class Spot(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The last message or entry that a page looked at. The next page continues after the mark."""
+    """The last message or entry that was read for a page. The next page continues after the mark."""
 
     append_ms: int
     spot: Spot
@@ -69,14 +69,14 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request for messages. Raises AskedInvalid if the fields contradict each other."""
+    """A request for messages. Raises AskedInvalid if fields are missing or contradict each other."""
 
     start: Start = "newest"
     time_ms: int | None = None
     spot: Spot | None = None
     is_backward: bool = True  # Towards older messages
-    partition: int | None = None  # None: all partitions, merged by append time
-    subscription: str = ""  # Needed by the starts "next" and "holes"
+    partition: int | None = None  # None for all partitions, merged by append time
+    subscription: str = ""  # Required if `start` is "next" or "holes"
     filters: Filters = field(default_factory=Filters)
     columns: tuple[Column, ...] = ()
     limit: int = LIMIT

@@ -23,7 +23,7 @@ class FoundRow:
 
     message: PeekedMessage
     topic_name: str
-    partition: int  # -1: the topic is not partitioned, or is itself a partition
+    partition: int  # -1 if the request names a topic without partitions
     spot: Spot
     state: MessageState | None
 
@@ -34,17 +34,17 @@ class FoundPage:
 
     rows: Sequence[FoundRow]
     looked: Looked
-    is_narrowed: bool  # Whether the search left out entries by key hash
+    is_narrowed: bool  # Whether the search used key hashes to skip entries
     stored: int
     has_states: bool
     columns: Sequence[Column]
-    paths: Sequence[str]  # Paths in the payload that the page offers as columns
+    paths: Sequence[str]  # Possible columns: paths in the first payload
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:
     """Find the messages of one page.
 
-    Raises AskedInvalid if the topic has no such partition, subscription or position, or too many partitions.
+    Raises AskedInvalid if the topic lacks the partition, subscription or position, or has too many partitions.
     """
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
@@ -75,7 +75,7 @@ def shown(hit: Hit, columns: Sequence[Column] = ()) -> PeekedMessage:
 
 
 def with_states(found: Sequence[tuple[Lane, Spot, PeekedMessage]]) -> list[FoundRow]:
-    """Return the rows with each message's state on the chosen subscription, if any."""
+    """Return a row for each hit, with the message's state if a subscription was chosen."""
     cursors = {lane.cursor.id: lane.cursor for lane, _, _ in found if lane.cursor is not None}
     known = states_at(list(cursors.values()), {(spot.ledger_id, spot.entry_id) for _, spot, _ in found})
     now_ms = time.time_ns() // 1_000_000

@@ -18,12 +18,12 @@ BodyForm = Literal["JSON", "text", "hex"]
 
 # At most this many lines are compared, because the time grows with the square of the number of lines.
 _MOST_LINES: Final = 1000
-_CONTEXT: Final = 3  # Equal lines before and after a difference
+_CONTEXT: Final = 3  # Equal lines shown before and after a difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row. A side is None if it has no such line or the row is folded."""
+    """One row. A side is None if it shows no line."""
 
     kind: Literal["equal", "changed", "left", "right", "folded"]
     left: str | None = None
@@ -38,11 +38,11 @@ class Comparison:
     form: BodyForm
     lines: Sequence[Line]
     is_equal: bool
-    is_cut: bool  # Only the first 1,000 lines after the equal beginning were compared
+    is_cut: bool  # Whether only the first 1,000 lines after the equal beginning were compared
 
 
 def compare_bodies(left: Decoded, right: Decoded) -> Comparison:
-    """Compare two bodies as JSON with sorted members if possible, else as text, else as bytes."""
+    """Compare two bodies as JSON if possible, else as text, else as bytes."""
     values = (_pretty(left), _pretty(right))
     if values[0] is not None and values[1] is not None:
         return compare_lines("JSON", values[0], values[1])
@@ -71,7 +71,7 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
 def _pretty(decoded: Decoded) -> list[str] | None:
     """Return the value as lines of JSON, or None.
 
-    Commas at line ends are left out. Otherwise, a new last member would also change the line before.
+    Commas at line ends are left out, because a new last member would add a comma to the previous line.
     """
     if not decoded.has_value:
         return None

@@ -14,7 +14,7 @@ NAME = "admin"
 
 
 class Command(BaseCommand):
-    """Create the user `admin`. Safe to repeat, because an existing user keeps its password."""
+    """Create the user `admin`. An existing user stays unchanged."""
 
     help = "Create the user admin, if there is none, with VELA_ADMIN_PASSWORD or a random password that is shown once."
     requires_system_checks = ()  # System checks would slow down each call

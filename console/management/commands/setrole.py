@@ -1,4 +1,4 @@
-"""`manage.py setrole`: give a user a role, or take it away."""
+"""`manage.py setrole`: give a role to a user, or remove a role."""
 
 from __future__ import annotations
 
