@@ -115,7 +115,7 @@ class StaticFiles:
 
 
 class LoginRequired(LoginRequiredMiddleware):
-    """Loads no user for views that need no login, because the database may be unavailable."""
+    """For views that need no login, loads no user, because the database may be unavailable."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any

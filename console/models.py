@@ -20,7 +20,7 @@ class Role(models.IntegerChoices):
     VIEWER = 1, gettext_lazy("viewer")  # Sees names, numbers and acts
     READER = 2, gettext_lazy("reader")  # Sees keys, properties and payloads of messages
     OPERATOR = 3, gettext_lazy("operator")  # Plans, applies and undoes acts
-    ADMIN = 4, gettext_lazy("admin")  # Sets roles of users and policies of namespaces, and deletes topics
+    ADMIN = 4, gettext_lazy("admin")  # Sets user roles and namespace policies, and deletes topics
 
     @property
     def word(self) -> str:

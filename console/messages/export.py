@@ -48,8 +48,8 @@ def export(
     """Return the pieces of a file with the matching messages.
 
     The last line says why the file ends. An empty piece comes about once a second, so that the caller can stop.
-    Without `with_contents`, the file has only the fields in `_METADATA`. If the search is
-    invalid, raises AskedInvalid before the first piece.
+    Without `with_contents`, the file has only the fields in `_METADATA`.
+    If the search is invalid, raises AskedInvalid before the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)

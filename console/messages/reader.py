@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picked(StoredEntry):
-    picked: int  # Number of entries before the byte limit was applied
+    picked: int  # Number of entries without the byte limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class LaneReader:
         return self._piece(ranges, rows)
 
     def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
-        """Return the ranges up to `through`, the piece's last entry. Put the rest back."""
+        """Return the ranges up to `through`, the piece's last entry. Put the rest back into `_spans`."""
         taken: list[_Range] = []
         rest: list[tuple[int, int]] = []
         for each in ranges:

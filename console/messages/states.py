@@ -40,7 +40,7 @@ class CursorAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """Consecutive entries that one consumer has in flight.
+    """A range of entries that one consumer has in flight.
 
     On Exclusive and Failover subscriptions, the range may include acked entries.
     """
@@ -122,7 +122,7 @@ class States:
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
     """Return the cursors of some topics, sorted by name. `name` selects one subscription.
 
-    Returns at most MOST_CURSORS + 1 cursors. The extra cursor shows that there are too many.
+    Returns at most MOST_CURSORS + 1 cursors. An extra cursor shows that there are too many.
     """
     return fetch(
         CursorAt,

@@ -66,7 +66,7 @@ def _repeats_nothing(schema: object, names: _Names) -> bool:
 def _is_empty(schema: object, names: _Names) -> bool:
     if isinstance(schema, str):
         schema = names.get(schema, schema)
-    # A union (a list) is never empty, because its values begin with a branch number.
+    # A list stands for a union, whose values always begin with a branch number.
     if not isinstance(schema, dict):
         return schema == "null"
     if _is_record(schema):

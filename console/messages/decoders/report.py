@@ -106,7 +106,7 @@ def _json(data: bytes) -> Any:
 
 
 def _message_pack(data: bytes) -> Any:
-    """Accept only maps and arrays, because every single ASCII character is a valid MessagePack number."""
+    """Accept only maps and arrays, because each ASCII character alone is a valid MessagePack number."""
     try:
         value = msgspec.msgpack.decode(data)
     except RecursionError:
