@@ -85,7 +85,7 @@ class ReadableRequests:
         return _ready(refusal) if self._async else refusal
 
     def process_view(self, request: HttpRequest, *_: object) -> None:
-        """Check the query string here, because the menu of the error page needs the user."""
+        """Check the query string here, where the error page can use `request.user`."""
         if trouble := _trouble_in_query(request):
             raise BadRequest(trouble)
 
@@ -93,8 +93,8 @@ class ReadableRequests:
 class StaticFiles:
     """WhiteNoise for synchronous and asynchronous servers.
 
-    WhiteNoise itself is synchronous, so each request would occupy a thread. At SIGTERM, Python waits for its threads,
-    so an open request would keep the process alive.
+    WhiteNoise itself is synchronous, so under ASGI each request would occupy a thread. At SIGTERM, Python waits
+    for its threads, so an open request would keep the process alive.
     """
 
     sync_capable = True
@@ -115,7 +115,7 @@ class StaticFiles:
 
 
 class LoginRequired(LoginRequiredMiddleware):
-    """Loads no user for views without a login, because the database may be unavailable."""
+    """For views that need no login, loads no user, because the database may be unavailable."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
@@ -140,7 +140,7 @@ def _with_policy(response: HttpResponseBase) -> HttpResponseBase:
 
 
 def trouble_in(request: HttpRequest) -> str:
-    """Return the problem with the request as a sentence, or "" if there is none."""
+    """Return the problem with the request as a sentence, or an empty string."""
     return _trouble_in_head(request) or _trouble_in_query(request)
 
 

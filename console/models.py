@@ -20,7 +20,7 @@ class Role(models.IntegerChoices):
     VIEWER = 1, gettext_lazy("viewer")  # Sees names, numbers and acts
     READER = 2, gettext_lazy("reader")  # Sees keys, properties and payloads of messages
     OPERATOR = 3, gettext_lazy("operator")  # Plans, applies and undoes acts
-    ADMIN = 4, gettext_lazy("admin")  # Sets roles of users and policies of namespaces, and deletes topics
+    ADMIN = 4, gettext_lazy("admin")  # Sets user roles and namespace policies, and deletes topics
 
     @property
     def word(self) -> str:
@@ -34,7 +34,7 @@ class Grant(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     role = models.SmallIntegerField(choices=Role)
     pattern = models.TextField()
-    # True if a group at the login server (OpenID Connect) gives this grant. Each login renews these grants.
+    # True if the grant comes from a group at the OpenID Connect server. Each login renews such grants.
     from_login = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -65,7 +65,7 @@ class Preferences(models.Model):
 class SavedView(models.Model):
     """The filters of a list, saved under a name.
 
-    A view gives no rights. The list leaves out rows that the user may not see.
+    A view gives no rights. The list still leaves out rows that the user may not see.
     """
 
     # The constraint vela_saved_view_name serves as this column's index.
@@ -117,14 +117,15 @@ class Identity(models.Model):
 class SecondFactor(models.Model):
     """The authenticator app of one user.
 
-    The database role VELA_READ_ROLE cannot read the table, because the table's name does not begin with `vela_`.
+    The database role that VELA_READ_ROLE names cannot read this table, because the table's name does not
+    begin with `vela_`.
     """
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="second_factor"
     )
     secret = models.TextField()  # Encrypted
-    last_step = models.BigIntegerField()  # Time step of the last accepted code, which cannot be used again
+    last_step = models.BigIntegerField()  # Time step of the last accepted code, so that no code works twice
     recovery_codes = models.JSONField()  # SHA-256 of each unused code
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -1,4 +1,4 @@
-"""The notices about problems at the top of a page."""
+"""The notices at the top of a page, which tell the user about problems."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Notices:
     """The current problems as the page shows them."""
 
     html: SafeString  # Empty if all is well
-    effects: tuple[str, ...] = ()  # CSS classes of the page's body
-    since_ms: int | None = None  # Numbers have been stale since this time
+    effects: tuple[str, ...] = ()  # CSS classes of the page's body element
+    since_ms: int | None = None  # The page's numbers have been stale since this time
 
     def to_json(self) -> dict[str, Any]:
-        """Return the data of the live stream's event `health`."""
+        """Return the data for the event `health` of the live stream."""
         return {"html": self.html, "effects": self.effects, "since_ms": self.since_ms}
 
 

@@ -37,7 +37,7 @@ class StoredEntry:
 
 
 class Trouble(Enum):
-    """Why the messages inside an entry cannot be read."""
+    """A reason why the messages inside an entry cannot be read."""
 
     TOO_LARGE = gettext_noop("too large")
     ENCRYPTED = gettext_noop("encrypted")

@@ -18,7 +18,7 @@ from console.queries.topics.topic import TopicHead
 __all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "export"]
 
 MOST_EXPORTED: Final = 10_000
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # Data that a slow client has not read waits in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # Limits the memory for data that a slow client has not read
 
 _METADATA: Final = (
     "id",
@@ -47,8 +47,9 @@ def export(
 ) -> Iterator[bytes]:
     """Return the pieces of a file with the matching messages.
 
-    The last line says why the file ends. About once a second a piece is empty, so that the caller can stop.
-    Without `with_contents`, the file has only the fields in `_METADATA`. Raises AskedInvalid before the first piece.
+    The last line says why the file ends. An empty piece comes about once a second, so that the caller can stop.
+    Without `with_contents`, the file has only the fields in `_METADATA`.
+    If the search is invalid, raises AskedInvalid before the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)

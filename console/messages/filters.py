@@ -19,11 +19,11 @@ _NO_DOCUMENT: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The conditions that a message must meet. A filter that is not set passes every message."""
+    """The conditions that a message must meet. An unset filter lets every message pass."""
 
     key: str = ""  # A binary key can be given as UTF-8 text or as base64
     property_name: str = ""
-    property_value: str | None = None  # None accepts any value
+    property_value: str | None = None  # If None, any value passes
     json_test: JsonTest | None = None
     text: str = ""
 
@@ -57,7 +57,7 @@ def matches(filters: Filters, message: Message, *, has_payload: bool = True) -> 
 
 
 def slots_of_key(key: str) -> list[int]:
-    """Return the hash slot of a key. If the key is valid base64, add the slot of the decoded bytes."""
+    """Return the hash slot of a key. If the key is valid base64, also return the slot of the decoded bytes."""
     hashed = [key.encode()]
     decoded = _from_base64(key)
     if decoded is not None:

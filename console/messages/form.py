@@ -44,7 +44,7 @@ class ColumnsField(forms.Field):
 
 
 class FilterForm(forms.Form):
-    """Reads filters from the query string. A valid form describes the search in `asked`."""
+    """Reads filters from the query string. If the form is valid, `asked` is the search."""
 
     partition = forms.IntegerField(
         label=gettext_lazy("Partition"), required=False, min_value=0, max_value=1_000_000
@@ -106,7 +106,7 @@ class BrowseForm(FilterForm):
 
     @property
     def zone_name(self) -> str:
-        """The field `zone`. If the field is empty, UTC with a given `at`, or else the user's time zone."""
+        """The name of the time zone for `at`."""
         return self.data.get("zone") or ("UTC" if self.data.get("at") else zone_name())
 
 

@@ -16,7 +16,7 @@ from console.queries.topics.topic import TopicHead, partitions
 
 __all__ = ["MOST_LANES", "Lane", "lanes_of"]
 
-MOST_LANES = 32  # Each lane costs extra queries
+MOST_LANES = 32  # Limits the number of queries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,9 @@ class Lane:
     spans: tuple[Run, ...]  # Ranges of log indexes, oldest first
     cursor: CursorAt | None = None
     # Maps the log index of a partly acked batch to the bitset of its unacked messages.
-    # If None, the search reads acked messages too.
+    # If None, the search also reads acked messages.
     unacked: Mapping[int, int] | None = None
-    is_cut: bool = False  # The cursor has more acks than one read returns
+    is_cut: bool = False  # True if the cursor has more acks than one query reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class _Topic:
 def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
     """Return the ranges to read in each log.
 
-    Raises AskedInvalid if the topic lacks the partition, subscription or position, or has too many partitions to merge.
+    Raises AskedInvalid if the partition, subscription or position does not exist, or if there are too many partitions.
     """
     topics = _topics(head, asked.partition)
     logs = logs_of([topic.id for topic in topics])
@@ -74,7 +74,7 @@ def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
         start = _mark_of_start(lanes, asked)
         lanes = _beyond(lanes, start, is_backward=asked.is_backward, is_inclusive=True)
     elif asked.start == "time" and asked.time_ms is not None:
-        # A backward search includes the entries stored in this millisecond.
+        # A backward search begins with the entries stored in the millisecond `time_ms`.
         firsts = _first_after(lanes, asked.time_ms + asked.is_backward)
         lanes = [
             _cut_at(lane, at, is_backward=asked.is_backward) for lane, at in zip(lanes, firsts, strict=True)
@@ -126,7 +126,7 @@ def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]
 def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
     """Return the start position, with the time at which the other lanes start.
 
-    The time is 0 if there is only one lane.
+    If there is only one lane, the time is 0.
     """
     assert asked.spot is not None
     spot = asked.spot
@@ -150,11 +150,11 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 
 
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
-    """Cut the lanes so that they begin at a mark, or after it.
+    """Cut the lanes so that the search continues at a mark.
 
-    The mark's entry remains if `is_inclusive`, or if the previous page looked at only a part of it.
-    The other lanes are cut at the mark's time. They keep all entries of that millisecond, because `Scan` skips
-    the entries that the previous page looked at.
+    The mark's lane keeps the mark's entry if `is_inclusive` is true, or if the previous page read only a part of the
+    entry. The other lanes keep all entries of the mark's millisecond. `Scan` later skips the entries that the previous
+    page read.
     """
     spot = mark.spot
     others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]
@@ -173,7 +173,7 @@ def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusiv
         index = lane.log.index_of(spot.ledger_id, spot.entry_id)
         keeps_entry = is_inclusive or spot.batch_index >= 0
         is_stored = lane.log.place_at(index) == (spot.ledger_id, spot.entry_id)
-        # If the position is not stored, `index` is the end of the ledger.
+        # Add 1 to keep the entry in a backward search, or to skip the entry in a forward search.
         at = index + (is_stored and is_backward == keeps_entry)
         found.append(_cut_at(lane, at, is_backward=is_backward))
     return found
@@ -189,7 +189,7 @@ def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
 
 
 def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
-    """Return the index of each lane's first entry stored at or after `time_ms`, or the log's end."""
+    """For each lane, return the index of the first entry stored at or after `time_ms`, or the log's end."""
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:
@@ -215,12 +215,12 @@ def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
 
 
 def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
-    """Keep only unacked entries. With `only_holes`, keep only those before the last acked entry."""
+    """Keep only unacked entries. With `only_holes`, keep only unacked entries before the last acked entry."""
     assert lane.cursor is not None
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)
     end = lane.log.end
-    if only_holes or not acked.complete:  # If the list is incomplete, later acks are unknown
+    if only_holes or not acked.complete:  # If `acked` is incomplete, later acks are unknown
         end = acked.runs[-1][0] if acked.runs else mark_delete + 1
     return replace(
         lane,

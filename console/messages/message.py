@@ -42,8 +42,8 @@ __all__ = [
     "states_of",
 ]
 
-SHOWN_BYTES: Final = 64 * 1024  # Part of a payload that a page shows at first
-ALL_BYTES: Final = 1024 * 1024  # Part of a payload that a page shows on request
+SHOWN_BYTES: Final = 64 * 1024  # Payload bytes that a page shows at first
+ALL_BYTES: Final = 1024 * 1024  # Payload bytes that a page shows on request
 _KEY_BOUNDS: Final = Bounds(entries=2_000, bytes=16 * 1024 * 1024, seconds=0.2)
 
 
@@ -60,7 +60,7 @@ class FoundMessage:
     spot: Spot  # Has a batch index if the entry is a readable batch
     opened: OpenedEntry
     message: Message | None  # None if the entry's messages cannot be read
-    # Neighbours in the same batch, or else the neighbouring entries.
+    # The neighbouring message in the batch if there is one, or else the neighbouring entry.
     older: Spot | None
     newer: Spot | None
 
@@ -71,7 +71,7 @@ class FoundMessage:
 
     @property
     def metadata(self) -> Message | None:
-        """Return the message, or only its metadata if the payload cannot be read, or else None."""
+        """Return the message, or its metadata if its payload cannot be read. Return None if neither can be read."""
         return self.message or self.opened.outer
 
     @property
@@ -82,9 +82,9 @@ class FoundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStates:
-    """The states of one message on each subscription."""
+    """The state of one message on each subscription."""
 
-    rows: Sequence[tuple[CursorAt, MessageState]]  # The first 500 by name
+    rows: Sequence[tuple[CursorAt, MessageState]]  # At most 500, sorted by name
     is_all: bool
 
 
@@ -150,7 +150,10 @@ def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
 
 
 def partition_of(head: TopicHead, spot: Spot) -> str:
-    """Return the name of the partition with `spot`'s ledger. Raises MessageMissing if no partition has the ledger."""
+    """Return the name of the partition that has `spot`'s ledger.
+
+    Raises MessageMissing if no partition has the ledger.
+    """
     rows = partitions(head.id)
     logs = logs_of([row.id for row in rows])
     for row in rows:

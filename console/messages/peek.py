@@ -42,7 +42,7 @@ class PeekedMessage:
     append_ms: int
     publish_ms: int
     deliver_at_ms: int  # 0 means at once
-    size_bytes: int  # Size of the payload, or of an unreadable entry
+    size_bytes: int  # Size of the payload, or of the whole entry if it is unreadable
     key: str | None
     key_is_base64: bool
     properties: tuple[tuple[str, str], ...]
@@ -72,7 +72,7 @@ class PeekedMessage:
 def peek(
     log: Log, places: Iterable[Place], *, unacked: Mapping[Place, int], limit: int = PEEK_MESSAGES
 ) -> list[PeekedMessage]:
-    """Return at most `limit` of the messages at these places, in order.
+    """Return at most `limit` messages of the entries at these places, in order.
 
     For each partly acked batch, `unacked` has the bitset of the messages to return.
     """
@@ -93,7 +93,7 @@ def peek(
 
 
 def next_messages(head: SubscriptionHead, limit: int) -> list[PeekedMessage]:
-    """Return the next unacked messages, including those in flight."""
+    """Return the next unacked messages, including messages in flight."""
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
     acked = acked_beyond(head.id, log, mark_delete)
@@ -106,7 +106,7 @@ def next_messages(head: SubscriptionHead, limit: int) -> list[PeekedMessage]:
 
 
 def peeked(entry: StoredEntry, message: Message) -> PeekedMessage:
-    """Return a message of this entry as lists show it."""
+    """Convert a message of this entry for display in a list."""
     preview, is_text = preview_of(message.payload)
     return PeekedMessage(
         ledger_id=entry.ledger_id,
@@ -129,7 +129,7 @@ def peeked(entry: StoredEntry, message: Message) -> PeekedMessage:
 
 
 def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
-    """Return an unreadable entry as lists show it."""
+    """Convert an unreadable entry for display in a list."""
     entry, header, outer = opened.stored, opened.header, opened.outer
     return PeekedMessage(
         ledger_id=entry.ledger_id,
@@ -152,15 +152,16 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
 
 
 def preview_of(payload: bytes) -> tuple[str, bool]:
-    """Return the first 200 characters of a text and True, or the first 64 bytes in hexadecimal and False.
+    """Return a preview of the payload, and whether the payload is text.
 
-    A payload is text if its first 800 bytes are UTF-8, without control characters except tabs and line breaks.
+    The preview of a text has at most 200 characters. Any other preview shows at most 64 bytes in hexadecimal.
+    A payload is text if its first 800 bytes are UTF-8 without control characters. Tabs and line breaks are allowed.
     """
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
-        # The cut may have split the last character.
+        # Cutting the payload may have split the last character.
         if len(payload) == len(head) or error.start < len(head) - 3:
             return head[:64].hex(" "), False
         text = head[: error.start].decode()

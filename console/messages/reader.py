@@ -15,7 +15,7 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ENTRY_BYTES", "LaneReader", "Piece"]
 
-MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # A larger entry is read only up to _HEAD_BYTES
+MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # Only the first _HEAD_BYTES of a larger entry are read
 PIECE_ENTRIES: Final = 100
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024
@@ -28,21 +28,21 @@ class Piece:
     """The entries that one query returned."""
 
     entries: Sequence[StoredEntry]
-    # For each entry, 1 plus the number of entries before it that the search skipped by key hash.
+    # Each step is the distance from the previous returned entry, counted in log entries.
     steps: Sequence[int]
     gone: int  # Number of entries trimmed or moved after the log was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picked(StoredEntry):
-    picked: int  # Number of entries before the byte limit was applied
+    picked: int  # Number of entries without the byte limit
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
     ledger_id: int
     begin: int  # Log index of the ledger's first entry
-    first: int  # Log index, like `last`
+    first: int  # Log index of the range's first entry
     last: int
 
     def entry_of(self, index: int) -> int:
@@ -50,7 +50,10 @@ class _Range:
 
 
 class LaneReader:
-    """Reads one lane, which is the log of a topic or partition. `shares` lanes share the limits of a piece."""
+    """Reads one lane, which is the log of a topic or partition.
+
+    `shares` is the number of lanes that share the limits of a piece.
+    """
 
     def __init__(self, lane: Lane, *, is_backward: bool, slots: Sequence[int] | None, shares: int) -> None:
         self.lane = lane
@@ -64,7 +67,7 @@ class LaneReader:
     def next_piece(self) -> Piece | None:
         """Read the next piece. Return None at the end.
 
-        A piece is empty only if all its entries are gone.
+        A piece is empty if all its entries were trimmed or moved.
         """
         ranges, store = self._next_ranges()
         if not ranges or store is None:
@@ -124,7 +127,7 @@ class LaneReader:
         return self._piece(ranges, rows)
 
     def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
-        """Return the ranges up to `through`, the piece's last entry. Put the rest back into the spans."""
+        """Return the ranges up to `through`, the piece's last entry. Put the rest back into `_spans`."""
         taken: list[_Range] = []
         rest: list[tuple[int, int]] = []
         for each in ranges:
@@ -144,9 +147,9 @@ class LaneReader:
         return taken
 
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
-        """Count the steps, and the entries that are gone.
+        """Count the steps and the missing entries.
 
-        In reading order, the query always returns the last entry of each range, even if the key hash does not match.
+        The query always returns the entry that is read last in each range, even if its key hash does not match.
         If the rows of a range stop earlier, the remaining entries are no longer stored.
         """
         steps: list[int] = []

@@ -22,7 +22,7 @@ from vela.wire.entry import Message
 __all__ = ["EXPORT_BOUNDS", "PAGE_BOUNDS", "Bounds", "Hit", "Looked", "Scan", "StoppedBy"]
 
 StoppedBy = Literal["end", "limit", "entries", "bytes", "time", "database", "cursor"]
-_Key = tuple[int, int, int]  # Append time, ledger and entry, negated in a backward search
+_Key = tuple[int, int, int]  # Append time, ledger and entry, all negated in a backward search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Scan:
         return (hit for hit in self.steps() if hit is not None)
 
     def steps(self) -> Iterator[Hit | None]:
-        """Yield the hits, and None about once a second, so that the caller can stop the search."""
+        """Yield the hits. Yield None about once a second, so that the caller can stop the search."""
         begun_s = time.monotonic()
         self._until_s, pause_s = begun_s + self._bounds.seconds, begun_s + PAUSE_S
         try:
@@ -174,7 +174,10 @@ class Scan:
         return self._key(entry) <= (sign * after.append_ms, sign * ledger_id, sign * entry_id)
 
     def _of_entry(self, reader: LaneReader, entry: StoredEntry) -> Iterator[Hit]:
-        """Yield the hits of one entry. Set the next page's mark before each hit, because the caller may stop there."""
+        """Yield the hits of one entry.
+
+        Set the next page's mark before each hit, because the caller may stop at any hit.
+        """
         looked, filters = self.looked, self._asked.filters
         self._count(entry)
         opened = open_entry(entry, most_bytes=MOST_ENTRY_BYTES, most_unpacked_bytes=MOST_ENTRY_BYTES)
@@ -212,7 +215,10 @@ class Scan:
     def _from(
         self, messages: list[Message], place: tuple[int, int], spot: Spot, *, is_inclusive: bool
     ) -> list[Message]:
-        """Return the messages after `spot` in the search direction. If `spot` is not in this batch, return all."""
+        """Return the messages after `spot` in the search direction.
+
+        If `spot` is not in this batch, return all messages.
+        """
         if place != spot[:2] or spot.batch_index < 0:
             return messages
         sign = -1 if self._asked.is_backward else 1

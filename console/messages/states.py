@@ -35,14 +35,14 @@ class CursorAt:
     name: str
     mark_delete_ledger: int
     mark_delete_entry: int
-    delays: bool  # Messages wait for their delivery times
+    delays: bool  # True if messages wait for their delivery times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A run of entries that one consumer has in flight.
+    """A range of entries that one consumer has in flight.
 
-    On Exclusive and Failover subscriptions, the run may include acked entries.
+    On Exclusive and Failover subscriptions, the range may include acked entries.
     """
 
     subscription_id: int
@@ -83,7 +83,7 @@ class _Name:
 class States:
     """The stored states of some entries on some subscriptions."""
 
-    # The key is a cursor, a ledger and a chunk, which is a block of entries. The value has the bitmap of completely
+    # Each key names a cursor, a ledger and a chunk (a block of entries). Each value holds a bitmap of the completely
     # acked entries, and the bitset of unacked messages for each partly acked batch.
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]
     last_acked: Mapping[int, Place]  # Last completely acked entry after mark-delete, by cursor id
@@ -122,7 +122,7 @@ class States:
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
     """Return the cursors of some topics, sorted by name. `name` selects one subscription.
 
-    Returns at most MOST_CURSORS + 1 cursors. The extra cursor shows that there are too many.
+    Returns at most MOST_CURSORS + 1 cursors. An extra cursor shows that there are too many.
     """
     return fetch(
         CursorAt,
@@ -133,7 +133,7 @@ def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[Curs
 
 
 def subscription_names(topic_id: int) -> list[str]:
-    """Return at most 500 names of the subscriptions of a topic or of its partitions."""
+    """Return at most 500 subscription names of a topic or its partitions."""
     return [
         row.name
         for row in fetch(_Name, "subscription", "names", {"topic_id": topic_id, "limit": MOST_CURSORS})

@@ -1,4 +1,4 @@
-"""The console's tables. Until the first release, change the tables in this migration."""
+"""The console's tables. Until the first release, edit this migration and add no other."""
 
 import django.db.models.deletion
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""Begin and end a login at the OpenID Connect server. In between, the session stores the login's secrets."""
+"""Begin and complete a login at the OpenID Connect server. In between, the session stores the login's secrets."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Arrival:
     """A user who came back from the login server."""
 
     claims: dict[str, Any]
-    next_page: str  # Empty for the overview
+    next_page: str  # If empty, the overview opens
 
 
 def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_page: str) -> str:
-    """Begin a login and return the address to open at the login server.
+    """Begin a login. Return the login server's URL, which the browser opens next.
 
     The login server later sends the browser to `back`. Raises ServerAway if the server's addresses cannot be read.
     """
@@ -72,7 +72,7 @@ def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_pa
 
 
 def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arrival:
-    """End a login and return the user's claims.
+    """Complete a login and return the user's claims.
 
     Raises LoginRefused if this browser did not begin the login in the last 10 minutes, if the server refuses the
     login, or if a check of the answer fails. Raises ServerAway if the server gives no usable answer, or if the client's
@@ -100,7 +100,7 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     if not isinstance(id_token, str):
         raise LoginRefused(gettext_lazy("The login server sent no id token."))
     claims = claims_of(id_token, server, client_id=settings.oidc_client_id, nonce=kept["nonce"])
-    # Ask the server for groups that the token lacks. The claim's name may be a path, or a URL with dots.
+    # If the token has no groups claim, ask the server. The claim's name may be a dotted path, or a URL with dots.
     groups_claim = settings.oidc_groups_claim
     if groups_claim not in claims and groups_claim.partition(".")[0] not in claims:
         claims = {**_userinfo(server, token.get("access_token"), claims["sub"]), **claims}

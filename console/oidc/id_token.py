@@ -15,7 +15,7 @@ from console.oidc.server import LoginServer, keys_of
 __all__ = ["claims_of"]
 
 _LEEWAY_S: Final = 60  # Allowed difference between the login server's clock and ours
-_ALGORITHMS: Final = (  # Public-key signatures only, without "none" and HMAC
+_ALGORITHMS: Final = (  # Public-key signatures only
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),
 )

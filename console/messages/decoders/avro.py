@@ -19,7 +19,7 @@ _Names = Mapping[str, object]
 def decode_avro(data: bytes, definition: bytes) -> Any:
     """Decode one value with its schema.
 
-    Raises CannotDecode if the bytes or the schema are wrong, or fastavro is not installed.
+    Raises CannotDecode if the bytes or the schema are wrong, or if fastavro is not installed.
     """
     try:
         import fastavro
@@ -49,7 +49,7 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
 def _repeats_nothing(schema: object, names: _Names) -> bool:
     """Return whether the schema has array items or record fields that take no bytes.
 
-    Names are not followed. The caller must pass each named type separately.
+    The function does not resolve type names. The caller must pass each named type separately.
     """
     if isinstance(schema, list):
         return any(_repeats_nothing(each, names) for each in schema)
@@ -64,13 +64,13 @@ def _repeats_nothing(schema: object, names: _Names) -> bool:
 
 
 def _is_empty(schema: object, names: _Names) -> bool:
-    """A union is never empty, because it writes a branch number."""
     if isinstance(schema, str):
         schema = names.get(schema, schema)
+    # A list stands for a union, whose values always begin with a branch number.
     if not isinstance(schema, dict):
         return schema == "null"
     if _is_record(schema):
-        return not schema["fields"]  # `_repeats_nothing` checks the fields of other records
+        return not schema["fields"]  # If the record has fields, `_repeats_nothing` checks them
     return schema.get("type") == "null" or (schema.get("type") == "fixed" and not schema.get("size"))
 
 

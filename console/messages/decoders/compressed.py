@@ -34,8 +34,8 @@ _MAGIC: Final = (
 _TOO_LARGE: Final = gettext_noop("the payload unpacks to more than {size}, so it is shown packed")
 _LZMA_MEMORY_BYTES: Final = 64 * 1024 * 1024
 _PIECE_BYTES: Final = 4096
-# A member is one complete compressed stream. Except in zlib, another member may follow. After a member, gzip and xz
-# allow zeros as padding.
+# A member is one complete compressed stream. gzip, bzip2 and xz data can have several members. After a member, gzip
+# and xz allow padding with zeros.
 _AFTER_GZIP: Final = re.compile(rb"\0*(?=\x1f\x8b\x08|\Z)")
 _AFTER_BZIP2: Final = re.compile(rb"(?=BZh|\Z)")
 _AFTER_XZ: Final = re.compile(rb"\0*(?=\xfd7zXZ\0|\Z)")
@@ -43,12 +43,12 @@ _AFTER_ZLIB: Final = re.compile(rb"\Z")
 
 
 def compression_of(data: bytes) -> str:
-    """Return the name of the compression that the first bytes show, or ""."""
+    """Return the compression that the first bytes indicate, or an empty string."""
     return next((name for magic, name in _MAGIC if data.startswith(magic)), "")
 
 
 def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
-    """Unpack the data. Raises CannotDecode if that fails or gives more than `most_bytes`."""
+    """Unpack the data. Raises CannotDecode on failure, or if the result exceeds `most_bytes`."""
     try:
         out = _UNPACK[name](data, most_bytes + 1)
     except (
@@ -67,8 +67,8 @@ def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
 
 
 def _inflated(data: bytes, most_bytes: int) -> bytes:
-    # With 32, zlib detects gzip and zlib by the header.
     following = _AFTER_GZIP if data.startswith(b"\x1f") else _AFTER_ZLIB
+    # The 32 tells decompressobj to detect the format by the header.
     return _whole(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), following, data, most_bytes)
 
 
@@ -85,8 +85,8 @@ def _whole(
 ) -> bytes:
     """Unpack one member after another, up to `most_bytes`. `following` matches what may come after a member.
 
-    At the end of each member, the decompressor copies the rest of its input. The input is cut into small pieces,
-    because many small members would otherwise take quadratic time.
+    At the end of each member, the decompressor copies all remaining input. The data is passed in small pieces, so that
+    many small members do not take quadratic time.
     """
     out = bytearray()
     at = 0
@@ -114,7 +114,7 @@ def _whole(
 
 
 def _by_stream(codec: Any) -> Callable[[bytes, int], bytes]:
-    """Unpack into a buffer of fixed size, because a small payload could otherwise fill the memory."""
+    """Return a function that unpacks into a buffer of fixed size. Otherwise, a small payload could fill the memory."""
 
     def unpacked(data: bytes, most_bytes: int) -> bytes:
         buffer = bytearray(most_bytes)

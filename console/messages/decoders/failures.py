@@ -1,4 +1,4 @@
-"""The exception that all decoders raise."""
+"""The exception for bytes that a decoder cannot read."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["CannotDecode"]
 
 
 class CannotDecode(ValueError):
-    """The decoder cannot read the bytes. The message says why."""
+    """The decoder cannot read the bytes. The error's text says why."""

@@ -8,7 +8,7 @@ _WIDTH = 16
 
 
 def hex_dump(data: bytes) -> str:
-    """Return one line for each sixteen bytes."""
+    """Return a dump with 16 bytes per line."""
     lines = []
     for at in range(0, len(data), _WIDTH):
         row = data[at : at + _WIDTH]

@@ -31,9 +31,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A payload as the first successful decoder returned it."""
+    """The result of decoding a payload."""
 
-    decoder: str  # Name such as "gzip, JSON", or empty if every decoder failed
+    decoder: str  # Successful decoders, such as "gzip, JSON"
     attempts: tuple[Attempt, ...]
     data: bytes  # Decompressed payload
     value: Any = None
@@ -42,7 +42,7 @@ class Decoded:
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:
-    """Decode a payload. If `is_whole` is false, `payload` is only the beginning and can only be decoded as text.
+    """Decode a payload. If `is_whole` is false, `payload` is incomplete and is decoded as text.
 
     A payload that decompresses to more than `most_bytes` stays compressed.
     """
@@ -106,7 +106,7 @@ def _json(data: bytes) -> Any:
 
 
 def _message_pack(data: bytes) -> Any:
-    """Decode maps and arrays only, because any single ASCII character would be a MessagePack number."""
+    """Accept only maps and arrays, because each ASCII character alone is a valid MessagePack number."""
     try:
         value = msgspec.msgpack.decode(data)
     except RecursionError:

@@ -64,7 +64,7 @@ def schema_of(topic: str, version: bytes) -> SchemaAt | None:
 
 
 def decode_primitive(data: bytes, schema: SchemaAt) -> Any:
-    """Decode a value of a primitive schema. Raises CannotDecode for other schemas and wrong values."""
+    """Decode a value of a primitive schema. Raises CannotDecode for other schemas and for invalid values."""
     if schema.kind == "string":
         try:
             return data.decode()

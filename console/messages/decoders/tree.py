@@ -33,7 +33,7 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """The whole value, or as much of it as may be shown."""
+    """The tree of a value. If `is_cut` is true, some parts are left out."""
 
     top: TreeNode
     is_cut: bool
@@ -45,7 +45,7 @@ def tree_of(value: object, most_nodes: int) -> Tree:
     waiting = [(top, value, 0)]
     left, is_cut = most_nodes, False
     at = 0
-    while at < len(waiting):  # Level by level, so that a large array does not hide later values
+    while at < len(waiting):  # Go level by level, so that a large array does not hide later values
         node, inside, depth = waiting[at]
         at += 1
         parts = _parts(inside)
@@ -92,7 +92,7 @@ def _leaf(name: str, value: object) -> TreeNode:
 def _number(value: float) -> str:
     try:
         return _cut(repr(value))
-    except ValueError:  # Python refuses to write very long integers
+    except ValueError:  # Python does not convert very long integers to text
         return _("a number of more than 4,300 digits")
 
 

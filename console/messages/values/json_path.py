@@ -36,7 +36,7 @@ class JsonTest:
 
     path: tuple[Step, ...]
     operator: Operator
-    text: str  # The operand as typed
+    text: str  # The operand as the user typed it
 
     def holds(self, document: object) -> bool:
         """Return whether a document passes."""
