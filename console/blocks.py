@@ -199,7 +199,7 @@ def surroundings(rights: Rights) -> dict[str, Any]:
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Return the values in every page's template context that need no database query."""
+    """Return the values that every page's template context gets without a database query."""
     theme = request.COOKIES.get(THEME_COOKIE, "auto")
     return {
         "theme": theme if theme in THEMES else "auto",

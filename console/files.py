@@ -50,7 +50,7 @@ def line(document: Mapping[str, Any], form: Form) -> bytes:
     """Return one line of a file.
 
     In CSV, text that a spreadsheet would run as a formula gets a leading apostrophe.
-    Lone surrogates are written as escapes, because UTF-8 cannot encode lone surrogates.
+    Lone surrogates are written as escapes, because UTF-8 cannot encode them.
     """
     if form == "ndjson":
         return json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
@@ -123,7 +123,7 @@ class _Body:
 
 
 class _AsyncBody(_Body):
-    """A body for an event loop. Under ASGI, Django would collect an ordinary iterator in memory."""
+    """A response body for an event loop. Under ASGI, Django would collect an ordinary iterator in memory."""
 
     __iter__ = None  # type: ignore[assignment]  # Django treats a body with both iterators as synchronous
 

@@ -52,7 +52,7 @@ def unacked(flights: Iterable[Flight], acked: Sequence[Run]) -> Iterator[Flight]
 def shares_of(flights: Sequence[Flight]) -> list[Share]:
     """Group deliveries by consumer name, the largest group first.
 
-    The last group has colour 0 and belongs to all consumers without a colour of their own. In each group, deliveries
+    The last group has colour 0 and combines all consumers without a colour of their own. In each group, deliveries
     keep their order.
     """
     entries: Counter[str] = Counter()

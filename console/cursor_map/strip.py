@@ -140,7 +140,7 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
     """Yield one part for each pair of neighbouring edges.
 
-    If two deliveries include the same entry, `share_counts` counts the entry twice. The number of entries in flight is
+    If two deliveries include the same entry, the entry is counted twice. The number of entries in flight is
     therefore limited to the number of unacked entries.
     """
     acked_counts = counts(acked, edges)

@@ -18,7 +18,7 @@ _CAUSES: Final = tuple(rule.id for rule in RULES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFinding:
-    """The findings of one rule on several partitions."""
+    """One rule's most severe finding, and all partitions on which the rule matched."""
 
     finding: Finding  # The finding on `partition`
     partition: int  # The first partition with the rule's most severe finding

@@ -277,7 +277,7 @@ class Snapshot:
     slowest: SlowestCursor | None
     oldest_segment: OldestSegment | None
     processes: Processes
-    database: Database | None  # None if the console's database role lacks the right to read the report
+    database: Database | None  # None if the console's database role may not read PostgreSQL's report
     disk: Disk | None
 
     def seconds_since(self, then_ms: int) -> float:

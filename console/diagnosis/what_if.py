@@ -16,7 +16,7 @@ __all__ = ["Choice", "WhatIf", "what_if"]
 
 _LEAST_CHOICES: Final = 10
 _MOST_CHOICES: Final = 40
-_FEWER: Final = 9  # At most this many choices have fewer consumers than work now
+_FEWER: Final = 9  # At most this many choices have fewer consumers than are working now
 _NOISE: Final = 0.01  # A smaller relative difference counts as no change
 
 
@@ -61,7 +61,7 @@ class WhatIf:
     """The estimates for consecutive numbers of consumers."""
 
     working: int
-    needed: int  # The smallest number that drains the backlog; may exceed all choices
+    needed: int  # The smallest number that drains the backlog, not always among the choices
     each_acks_per_s: float
     choices: tuple[Choice, ...]
 

@@ -1,4 +1,4 @@
-"""Report that messages wait, that nothing is acked, and that no other rule explains it."""
+"""Report that messages wait, that nothing is acked, and that no other rule explains why."""
 
 from __future__ import annotations
 

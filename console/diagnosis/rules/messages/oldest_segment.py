@@ -1,4 +1,4 @@
-"""Report that Vela cannot drop the oldest segment of stored entries, because the segment contains an unacked one."""
+"""Report that Vela cannot drop the oldest segment of stored entries, because one of the entries is unacked."""
 
 from __future__ import annotations
 
