@@ -1,7 +1,8 @@
-"""Pages and their blocks, which a browser can refresh one by one.
+"""Pages that are made of blocks. A browser can refresh each block separately.
 
-A GET without `part` renders the page with all its blocks. With `part`, the answer has only the named blocks that the
-browser does not have yet. The ETag of a block leaves out the text of `<time>`, which changes as time passes.
+The query parameter `part` names the blocks to send. The response leaves out blocks that the browser already has.
+Without `part`, the response is the whole page. A block's ETag ignores the text of `<time>` elements, because this
+text changes as time passes.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ THEME_COOKIE = "vela_theme"
 STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
 KEYS_PER_STREAM: Final = 200
-TOGETHER_MS = 20  # Several changes within this time cause one read
-# If a stream cannot follow all keys of a block, the page also reads the block at this interval.
+TOGETHER_MS = 20  # Several events within this time cause one request
+# If the event stream leaves out some keys of a block, the page also polls the block at this interval.
 UNFOLLOWED_EVERY_S: Final = 10
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
@@ -57,11 +58,11 @@ _READ_TIME = re.compile(r"<time\b[^>]*\bclass=\"ago read\"[^>]*>")
 class Source:
     """A block before rendering."""
 
-    name: str  # Value of ?part=
+    name: str  # Value of the query parameter `part`
     template: str
-    live: tuple[str, ...]  # Events with these keys, such as "topic:5", make the page read the block
+    live: tuple[str, ...]  # The block is refreshed by events with these keys, such as "topic:5"
     context: Callable[[], Mapping[str, Any]]
-    every_s: int = 0  # The page also reads the block at this interval; 0 = never
+    every_s: int = 0  # The page also polls the block at this interval; 0 = never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +71,14 @@ class Block:
 
     name: str
     html: SafeString
-    etag: str  # Includes the quotes
+    etag: str  # With the quotation marks that HTTP requires
     address: str  # Address of this block alone
     live: tuple[str, ...]
     every_s: int
 
     @property
     def trigger(self) -> str:
-        """The value of `hx-trigger`. Scripts send the event `refresh`."""
+        """The value of htmx's attribute `hx-trigger`. The page's scripts send the event `refresh`."""
         events = [f"sse:{key} delay:{TOGETHER_MS}ms" for key in self.live]
         polls = [f"every {self.every_s}s"] if self.every_s else []
         return ", ".join([*events, *polls, "refresh"])
@@ -113,7 +114,7 @@ def answer(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    """Return the page, or the blocks that `part` in the address names. Raises Http404 for an unknown block."""
+    """Return the page, or only the blocks that the parameter `part` names. Raises Http404 for an unknown block."""
     wanted = set(request.GET.getlist("part"))
     if not wanted:
         blocks = {source.name: _render(request, rights, source) for source in _followed(sources)}
@@ -143,7 +144,7 @@ def _followed(sources: Sequence[Source]) -> Sequence[Source]:
 
 
 def _stream(blocks: Iterable[Block]) -> str:
-    """Return the address of the live stream, which also sends notices in the page's language."""
+    """Return the address of the event stream. The stream also sends notices in the page's language."""
     language = get_language() or _SOURCE_LANGUAGE
     query = [f"key={key}" for key in sorted({key for block in blocks for key in block.live})]
     if language != _SOURCE_LANGUAGE:
@@ -198,7 +199,7 @@ def surroundings(rights: Rights) -> dict[str, Any]:
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Return the part of every page's template context that costs no query."""
+    """Return the values that every page's template context gets without a database query."""
     theme = request.COOKIES.get(THEME_COOKIE, "auto")
     return {
         "theme": theme if theme in THEMES else "auto",

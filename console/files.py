@@ -1,4 +1,4 @@
-"""Send exports as NDJSON or CSV while they are written.
+"""Stream exports as NDJSON or CSV.
 
 Each export occupies a database connection, so a process sends only a few exports at a time.
 """
@@ -49,8 +49,8 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 def line(document: Mapping[str, Any], form: Form) -> bytes:
     """Return one line of a file.
 
-    In CSV, an apostrophe precedes text that a spreadsheet would run as a formula.
-    UTF-8 cannot encode the lone surrogates of a JSON payload, so they are written as JSON escapes.
+    In CSV, text that a spreadsheet would run as a formula gets a leading apostrophe.
+    Lone surrogates are written as escapes, because UTF-8 cannot encode them.
     """
     if form == "ndjson":
         return json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
@@ -86,7 +86,7 @@ def sent(
 ) -> StreamingHttpResponse:
     """Return a response that sends the pieces as a file. Closing the response frees the place.
 
-    An empty piece sends the gathered bytes, and lets the server stop if the browser has left.
+    An empty piece flushes the gathered bytes, so that the server can notice a disconnected browser.
     """
     kind = _AsyncBody if isinstance(request, ASGIRequest) else _Body
     return StreamingHttpResponse(
@@ -123,7 +123,7 @@ class _Body:
 
 
 class _AsyncBody(_Body):
-    """Streams on an event loop, where Django would collect an ordinary iterator in memory."""
+    """A response body for an event loop. Under ASGI, Django would collect an ordinary iterator in memory."""
 
     __iter__ = None  # type: ignore[assignment]  # Django treats a body with both iterators as synchronous
 

@@ -1,1 +1,1 @@
-"""The cursor map, which shows how far a subscription has come in its topic."""
+"""The cursor map, which shows a subscription's progress through its topic."""

@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["COLOURS", "Flight", "Run", "Share", "counts", "shares_of", "unacked"]
 
-COLOURS: Final = 6  # Consumers that get a colour of their own
+COLOURS: Final = 6  # At most this many consumers get a colour of their own
 
 Run = tuple[int, int]  # Indexes of the first and the last entry of an unbroken range
 
@@ -25,7 +25,7 @@ class Flight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The entries in flight at one consumer. Colour 0 stands for all consumers without a colour of their own."""
+    """The entries in flight at one consumer, or at all the consumers that share colour 0."""
 
     consumer: str
     colour: int
@@ -50,9 +50,10 @@ def unacked(flights: Iterable[Flight], acked: Sequence[Run]) -> Iterator[Flight]
 
 
 def shares_of(flights: Sequence[Flight]) -> list[Share]:
-    """Group deliveries by consumer name, largest group first. The group with colour 0 comes last.
+    """Group deliveries by consumer name, the largest group first.
 
-    The deliveries of a group keep their order.
+    The last group has colour 0 and combines all consumers without a colour of their own. In each group, deliveries
+    keep their order.
     """
     entries: Counter[str] = Counter()
     for flight in flights:
@@ -75,9 +76,9 @@ def shares_of(flights: Sequence[Flight]) -> list[Share]:
 
 
 def counts(runs: Iterable[Run], edges: Sequence[int]) -> list[int]:
-    """Return how many entries of the runs are in each part of the cursor map. Runs must be sorted.
+    """Count the entries of `runs` in each part of the cursor map. `runs` must be sorted.
 
-    `edges` has the first index of each part, and then the index after the last part.
+    `edges` has the first index of each part. The last edge is the index after the last part.
     """
     found = [0] * (len(edges) - 1)
     at = 0

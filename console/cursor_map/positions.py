@@ -1,4 +1,4 @@
-"""The parts of a cursor map with their positions in the log."""
+"""The parts of a cursor map, with their positions in the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PlacedPart", "placed_parts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPart:
-    """A part with the positions of its first and last entry, as ledger:entry."""
+    """A part of a cursor map. `begin` and `end` are the positions of the first and last entry, as ledger:entry."""
 
     part: Part
     begin: str
@@ -20,7 +20,7 @@ class PlacedPart:
 
 
 def placed_parts(drawn: CursorMap | None, log: Log) -> list[PlacedPart]:
-    """Return the parts of a cursor map with their positions in its log."""
+    """Return the parts of a cursor map, with their positions in the log."""
     parts = () if drawn is None else drawn.parts
     return [
         PlacedPart(part=part, begin=_text(begin), end=_text(end))

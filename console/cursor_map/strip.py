@@ -1,4 +1,4 @@
-"""The cursor map, drawn as a strip of the acked, in-flight and ready entries of a log."""
+"""The cursor map: a strip that shows which entries of a log are acked, in flight or ready."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["HEIGHT", "WIDTH", "Bar", "Column", "CursorMap", "Part", "PartShare",
 WIDTH: Final = 1000
 HEIGHT: Final = 56
 COLUMNS: Final = 200
-PARTS: Final = 20  # Parts that a user can click
+PARTS: Final = 20  # Largest number of parts that a user can click
 BEFORE_SHARE: Final = 0.06
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """The entries of one `Share` in a column."""
+    """A coloured bar that shows entries in flight in one column."""
 
     colour: int
     y: float
@@ -39,26 +39,26 @@ class Column:
 
     @property
     def acked_y(self) -> float:
-        """The top of the acked part."""
+        """The y coordinate of the upper edge of the acked area."""
         return round(HEIGHT - self.acked, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A labelled position."""
+    """A labelled mark on the strip."""
 
     name: str
     x: float
 
     @property
     def percent(self) -> float:
-        """The position as a percentage of the strip's width."""
+        """`x` as a percentage of the strip's width."""
         return round(self.x / WIDTH * 100, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartShare:
-    """The entries of a part that are in flight at one consumer. `consumer` is empty if `colour` is 0."""
+    """How many entries of a part are in flight at one consumer, or at all the consumers that share colour 0."""
 
     consumer: str
     colour: int
@@ -67,7 +67,7 @@ class PartShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of the strip, with its number of entries in each state."""
+    """A part of the strip, with its numbers of acked, in-flight and ready entries."""
 
     first: int
     last: int
@@ -102,7 +102,7 @@ def cursor_map(
     acked: Sequence[Run],
     in_flight: Sequence[Flight],
 ) -> CursorMap | None:
-    """Draw the end of the log from shortly before `mark_delete`, or the whole log if everything is acked.
+    """Draw the log from shortly before `mark_delete` to the end, or the whole log if everything is acked.
 
     Returns None for an empty log. `end` is the index after the last entry. `acked` has the acked runs beyond
     `mark_delete`. `acked` and `in_flight` must be sorted.
@@ -113,7 +113,7 @@ def cursor_map(
     left = max(begin, mark_delete + 1 - max(round(beyond * BEFORE_SHARE), 1 if beyond else end - begin))
     span = end - left
     all_acked = [(left, mark_delete), *acked]
-    # A delivery of several entries may include acked ones.
+    # A delivery of several entries may include acked entries.
     shares = shares_of(list(unacked(in_flight, [(0, mark_delete), *acked])))
     parts = tuple(_parts(_edges(left, span, PARTS), all_acked, shares))
     ticks = [Tick(name="mark-delete", x=round((max(mark_delete + 1, left) - left) / span * WIDTH, 2))]
@@ -138,9 +138,10 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 
 
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
-    """Yield the part between each pair of neighbouring edges.
+    """Yield one part for each pair of neighbouring edges.
 
-    Overlapping deliveries count an entry twice, so the number in flight is limited to the unacked entries.
+    If two deliveries include the same entry, the entry is counted twice. The number of entries in flight is
+    therefore limited to the number of unacked entries.
     """
     acked_counts = counts(acked, edges)
     share_counts = [counts(share.runs, edges) for share in shares]

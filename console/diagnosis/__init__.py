@@ -1,1 +1,1 @@
-"""Rules that say why a subscription does not drain."""
+"""Rules that say why the backlog of a subscription does not drain."""

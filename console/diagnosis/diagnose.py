@@ -1,6 +1,6 @@
 """All rules of the diagnosis, and the function that applies them.
 
-In `CAUSES`, a cause comes before its effects. The first cause that matches is therefore the leading cause.
+`CAUSES` lists a cause before its effects. The first rule that matches therefore finds the leading cause.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ NOTICES: Final[tuple[Rule, ...]] = (
     long_transaction.RULE,
     timers_silent.RULE,
 )
-# If no cause matches, the first matching rule describes the state.
+# If no rule in `CAUSES` matches, the first match in this list describes the subscription.
 STANDINGS: Final[tuple[Rule, ...]] = (
     caught_up.RULE,
     unreported.RULE,

@@ -14,7 +14,7 @@ __all__ = ["Cure", "Evidence", "Finding", "Rule", "Severity", "Unit", "fact"]
 class Severity(StrEnum):
     """The effect of a problem on the backlog."""
 
-    STOPPED = "stopped"  # Nothing drains
+    STOPPED = "stopped"  # The backlog does not drain
     SLOW = "slow"  # The backlog drains too slowly, or a part of it is blocked
     NOTICE = "notice"  # The problem does not slow the drain, but needs attention
     FINE = "fine"
@@ -37,7 +37,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One number or name that supports the sentence of a finding."""
+    """One number or name that supports a finding."""
 
     label: str
     value: int | float | str
@@ -46,14 +46,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cure:
-    """One way to solve the problem. A cure that has only `text` has no link."""
+    """One way to solve the problem. If only `text` is set, the cure has no link."""
 
     text: str
-    act: str = ""  # Name of the act's form in console.forms
+    act: str = ""  # The link opens the form with this name in `console.forms.act_forms`
     parameters: Mapping[str, str | int] = field(default_factory=dict)
-    block: str = ""  # Block of the subscription's page that the link opens
-    topic: str = ""  # Full name of the topic whose page the link opens
-    letters: str = ""  # Full name of the dead-letter topic that the link opens
+    block: str = ""  # The link opens this block of the subscription's page
+    topic: str = ""  # The link opens the page of the topic with this full name
+    letters: str = ""  # The link opens the dead-letter topic with this full name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Finding:
 class Rule:
     """A rule of the diagnosis. `find` is a pure function of a snapshot.
 
-    `window_s` is usually how long a symptom must last before the rule reports it.
+    Most rules report a symptom only after it has lasted for `window_s`.
     """
 
     id: str
@@ -80,5 +80,5 @@ class Rule:
 
 
 def fact(label: str, value: float | str, unit: Unit = Unit.TEXT) -> Evidence:
-    """Return a piece of evidence. An empty value means unknown."""
+    """Return a piece of evidence. An empty `value` means unknown."""
     return Evidence(label=label, value=value, unit=unit)

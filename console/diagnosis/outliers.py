@@ -19,7 +19,7 @@ _LEAST_PER_S: Final = 1.0
 
 
 class Compared(Protocol):
-    """The numbers of a consumer that this module reads."""
+    """The consumer fields that this module reads."""
 
     @property
     def key(self) -> int: ...
@@ -38,10 +38,10 @@ class Compared(Protocol):
 
 
 def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
-    """Find the values of one subscription's consumers that are far from the median.
+    """Find the consumers of one subscription with values far from the median.
 
-    The result maps the consumer's key and the value's column to the median as text. The result is empty if the
-    subscription is neither Shared nor Key_Shared, or has fewer than three consumers.
+    The result maps the key of each such consumer to the outlying columns. Each column maps to its median as text. For
+    fewer than three consumers, and for types other than Shared and Key_Shared, the result is empty.
     """
     if len(consumers) < _LEAST_CONSUMERS or any(each.subscription_type not in SHARED for each in consumers):
         return {}

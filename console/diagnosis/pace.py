@@ -1,4 +1,4 @@
-"""Judge how fast the consumers of a subscription work."""
+"""Find the consumers of a subscription that are idle or get no messages."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final, Protocol, TypeVar
 
 __all__ = ["SHARED", "WINDOW_S", "Connected", "are_known", "idle_among", "starved_among"]
 
-WINDOW_S: Final = 20.0  # A consumer is judged only after this time
+WINDOW_S: Final = 20.0  # A consumer is judged only when it has been connected for at least this long
 SHARED: Final = ("Shared", "Key_Shared")
 
 
 class Connected(Protocol):
-    """The properties of a consumer that this module reads."""
+    """The consumer fields that this module reads."""
 
     @property
     def connected_ms(self) -> int: ...
@@ -34,8 +34,8 @@ C = TypeVar("C", bound=Connected)
 def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
     """Return the consumers that take no messages out of their full queues while others work.
 
-    If all consumers look idle, return none, because consumers of slow messages look the same.
-    For types other than Shared and Key_Shared, return none, because a standby is idle by design.
+    If all consumers look idle, the list is empty, because slow processing looks the same.
+    For types other than Shared and Key_Shared, the list is empty, because a standby consumer is idle by design.
     """
     idle = [each for each in consumers if each.permits <= 0 and _silent_s(each, now_ms) >= WINDOW_S]
     return [] if len(idle) == len(consumers) or type_ not in SHARED else idle
@@ -44,7 +44,8 @@ def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
 def starved_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
     """Return the consumers that ask for messages and get none.
 
-    An additional consumer would get none either. For types other than Shared and Key_Shared, return none.
+    If some consumers get no messages, additional consumers would not help.
+    For types other than Shared and Key_Shared, the list is empty.
     """
     if type_ not in SHARED:
         return []

@@ -1,4 +1,4 @@
-"""Join the findings on the partitions of a subscription, so that each rule reports once."""
+"""Combine the findings on the partitions of a subscription, so that each rule reports once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CAUSES: Final = tuple(rule.id for rule in RULES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFinding:
-    """What one rule found on all partitions."""
+    """One rule's most severe finding, and all partitions on which the rule matched."""
 
     finding: Finding  # The finding on `partition`
     partition: int  # The first partition with the rule's most severe finding
@@ -28,7 +28,7 @@ class SharedFinding:
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
     """Return one finding for each rule, the most severe first and notices last.
 
-    `found` has the findings on each partition. If any partition is stopped or slow, leave out the fine findings.
+    `found` maps each partition to its findings. If any finding is STOPPED or SLOW, leave out the FINE findings.
     """
     by_rule: dict[str, dict[int, Finding]] = {}
     for partition, findings in found.items():

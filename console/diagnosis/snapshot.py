@@ -1,4 +1,4 @@
-"""The state of one subscription at one moment, as the diagnosis rules read it.
+"""The state of one subscription at one moment. The diagnosis rules read this state.
 
 Times are Unix milliseconds, and rates are per second. Unless a comment says otherwise, None means absent or unknown,
 and a time of 0 means never.
@@ -47,7 +47,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Who paused the subscription, when and why. The fields are empty or 0 if this is no longer stored."""
+    """Who paused the subscription, when and why. A field that is empty or 0 is unknown."""
 
     who: str
     at_ms: int
@@ -56,7 +56,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """The consumer that left last."""
+    """The latest departure of a consumer."""
 
     name: str
     address: str
@@ -84,9 +84,9 @@ class Subscription:
     name: str
     type: str  # Empty if no consumer has ever attached
     created_ms: int
-    state: str  # The broker's judgement, or "unknown" before the first report
+    state: str  # The broker's verdict, such as "draining", or "unknown" before the first report
     state_since_ms: int
-    drain_s: int | None  # Estimated by the broker
+    drain_s: int | None  # The broker's estimate of the time until the backlog is empty
     pause: Pause | None
     backlog_messages: int
     backlog_bytes: int
@@ -96,10 +96,10 @@ class Subscription:
     message_rate_out: float | None
     message_rate_acked: float | None
     is_blocked: bool | None  # All consumers together have too many unacked messages
-    is_rate_limited: bool | None  # A dispatch rate was used up at the broker's last report
-    gap: str | None  # The entries that are missing from the log, in words, or empty
-    read_fault: str | None  # Why the latest read of the log failed, or empty
-    # The key of the active Failover consumer, or 0. While a switch is due, this is the next consumer's key.
+    is_rate_limited: bool | None  # A dispatch rate limited delivery at the broker's last report
+    gap: str | None  # Says which entries are missing from the log; empty if none
+    read_fault: str | None  # Says why the latest read of the log failed; empty if it succeeded
+    # The key of the active Failover consumer, or 0. During a switch, the key of the next active consumer.
     active_consumer: int | None
     key_block: KeyBlock | None
     departure: Departure | None
@@ -121,13 +121,14 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    # Delivery time of the oldest entry in flight, or 0. On Exclusive and Failover, this is the latest delivery time.
+    # The time when the oldest entry in flight was delivered, or 0. On Exclusive and Failover, the time of the latest
+    # delivery to the consumer.
     oldest_delivered_ms: int
-    oldest_position: str  # The oldest entry in flight as ledger:entry, or empty
+    oldest_position: str  # Position of the oldest entry in flight as ledger:entry, or empty
 
     @property
     def last_sign_ms(self) -> int:
-        """The last time the consumer connected, asked for messages, got one or acked one."""
+        """The last time that the consumer connected, asked for messages, got a message or acked a message."""
         return max(self.connected_ms, self.last_flow_ms, self.last_delivery_ms, self.last_ack_ms)
 
     @property
@@ -138,7 +139,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstUnacked:
-    """The oldest entry that is not completely acked."""
+    """The oldest entry that is not fully acked."""
 
     position: str  # Written as ledger:entry
     messages: int
@@ -146,29 +147,30 @@ class FirstUnacked:
     redelivery_count: int  # Always 0 on Exclusive and Failover
     consumer_key: int  # The consumer that has the entry in flight, or 0
     consumer_name: str
-    # The delivery time, or 0. On Exclusive and Failover, this is the consumer's latest delivery time.
+    # The time when the entry was delivered, or 0. On Exclusive and Failover, the time of the latest delivery to the
+    # consumer.
     delivered_ms: int
     broker_keeps_time: bool  # The broker redelivers the entry after an ack timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The cursor. Its numbers count entries of the log."""
+    """The subscription's cursor."""
 
     unacked_entries: int | None  # None if the cursor has more acked ranges than were read
     unread_entries: int | None  # Unacked entries at or after the read position
     in_flight_entries: int  # Counts only the deliveries that were read
-    # Unacked entries between mark-delete and the first acked entry, or 0 if nothing after mark-delete is acked.
+    # Unacked entries from mark-delete to the next acked entry, or 0 if no later entry is acked.
     first_hole_entries: int
-    acked_behind_entries: int  # Acked entries after an unacked entry, in the ranges that were read
+    acked_behind_entries: int  # Acked entries after mark-delete, in the acked ranges that were read
     first: FirstUnacked | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed:
-    """Unacked entries that are not due yet."""
+    """Unacked delayed entries that are not due yet."""
 
-    entries: int  # A lower bound unless `is_whole`
+    entries: int  # A lower bound if `is_whole` is false
     next_due_ms: int  # 0 if unknown
     is_whole: bool  # Whether all delayed entries of the topic were read
 
@@ -184,7 +186,7 @@ class DispatchRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits in force. 0 means no limit. For the quotas, a negative number means no limit."""
+    """The limits in force. For the quotas, a negative number means no limit. For other limits, 0 means no limit."""
 
     unacked_per_consumer: int
     unacked_per_subscription: int
@@ -202,12 +204,12 @@ class DeadLetters:
     messages: int  # Messages published so far
     subscriptions: int
     consumers: int
-    backlog_messages: int  # The sum of each partition's largest backlog
+    backlog_messages: int  # The largest backlog of each partition, added up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowestCursor:
-    """The topic's subscription with the largest backlog in bytes."""
+    """The subscription with the topic's largest backlog in bytes."""
 
     name: str
     backlog_bytes: int
@@ -217,19 +219,19 @@ class SlowestCursor:
 class OldestSegment:
     """The oldest segment, if it contains the first unacked entry.
 
-    A segment is two tables that many ledgers share. Segments for long-lived ledgers do not count.
+    A segment is two tables that many ledgers share. Segments for long-lived ledgers are ignored.
     """
 
     id: int
     closed_ms: int  # 0 if the segment is still open
-    ledgers: int  # Ledgers of all topics in this segment
+    ledgers: int  # Number of ledgers in this segment, from all topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
     """The last signs of life of Vela's processes."""
 
-    broker_host: str  # Empty if no broker ever ran on this database
+    broker_host: str  # Empty if no broker has ever run on this database
     broker_seen_ms: int
     beat_seen_ms: int
     worker_seen_ms: int
@@ -243,9 +245,9 @@ class Database:
     waiting_statements: int  # Statements of Vela that wait for a lock
     longest_wait_s: float
     waiting_query: str  # The beginning of the longest-waiting statement, without literals
-    blocking_pid: int  # The connection that has the lock, or 0 if unknown
+    blocking_pid: int  # Process id of the connection that has the lock, or 0 if unknown
     blocking_program: str
-    longest_transaction_s: float  # Includes connections of other programs
+    longest_transaction_s: float  # Transactions of other programs count too
     transaction_pid: int
     transaction_program: str
     transaction_state: str
@@ -253,7 +255,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """The disk that holds the folder of the embedded PostgreSQL."""
+    """The disk with the data folder of the embedded PostgreSQL."""
 
     folder: str
     free_bytes: int
@@ -268,18 +270,18 @@ class Snapshot:
     topic: Topic
     subscription: Subscription
     cursor: Cursor
-    consumers: tuple[Consumer, ...]  # Only the first consumers by name, if there are many
+    consumers: tuple[Consumer, ...]  # If there are many consumers, only the first by name
     delayed: Delayed | None
     limits: Limits
     dead_letters: DeadLetters | None
     slowest: SlowestCursor | None
     oldest_segment: OldestSegment | None
     processes: Processes
-    database: Database | None  # None if the console's database role lacks the right to read this
+    database: Database | None  # None if the console's database role may not read PostgreSQL's report
     disk: Disk | None
 
     def seconds_since(self, then_ms: int) -> float:
-        """Return how many seconds ago a time was, at least 0."""
+        """Return the seconds since `then_ms`, or 0 if `then_ms` is in the future."""
         return max(0, self.now_ms - then_ms) / 1000
 
     def which(self, consumer: Consumer) -> Mapping[str, str | int]:
@@ -289,7 +291,7 @@ class Snapshot:
 
     @property
     def is_draining_at_all(self) -> bool:
-        """Whether consumers ack, according to the state or the rate."""
+        """Whether consumers ack, according to the state or the ack rate."""
         return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
 
     @property

@@ -16,8 +16,8 @@ __all__ = ["Choice", "WhatIf", "what_if"]
 
 _LEAST_CHOICES: Final = 10
 _MOST_CHOICES: Final = 40
-_FEWER: Final = 9  # At most this many choices are below the number of working consumers
-_NOISE: Final = 0.01  # A smaller difference, as a share of a rate, counts as no change
+_FEWER: Final = 9  # At most this many choices have fewer consumers than are working now
+_NOISE: Final = 0.01  # A smaller relative difference counts as no change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +61,12 @@ class WhatIf:
     """The estimates for consecutive numbers of consumers."""
 
     working: int
-    needed: int  # The smallest number that drains the backlog, even if it exceeds every choice
+    needed: int  # The smallest number that drains the backlog, not always among the choices
     each_acks_per_s: float
     choices: tuple[Choice, ...]
 
     def chosen(self, asked: int | None) -> Choice:
-        """Return the choice nearest to `asked`, which defaults to the larger of `working` and `needed`."""
+        """Return the choice nearest to `asked`. None stands for the larger of `working` and `needed`."""
         number = max(self.working, self.needed) if asked is None else asked
         first, last = self.choices[0].consumers, self.choices[-1].consumers
         return self.choices[min(max(number, first), last) - first]
@@ -83,7 +83,7 @@ def what_if(
     consumers: Sequence[Connected],
     now_ms: int,
 ) -> WhatIf | Said:
-    """Estimate when the backlog drains with other numbers of consumers.
+    """Estimate how long the backlog takes to drain with other numbers of consumers.
 
     If no estimate is possible, return a sentence that says why. Rates are per second.
     `connected` counts all consumers, but `consumers` may list only some of them.
@@ -106,7 +106,7 @@ def what_if(
             "No estimate: a consumer asks for messages but got none for 20 s, so more consumers would not help."
         )
     if drain_s:
-        # The page also shows `drain_s`, so the estimates must agree with it.
+        # The page also shows `drain_s`. With this rate, the estimates agree with `drain_s`.
         rate_acked = rate_in + backlog_messages / drain_s
     working = max(connected, len(consumers)) - len(idle_among(consumers, type_, now_ms))
     each = rate_acked / working

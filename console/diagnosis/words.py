@@ -1,4 +1,4 @@
-"""Findings as a page shows them."""
+"""Turn findings into the words that a page shows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _spoken_evidence(evidence: Evidence) -> Evidence:
 
 
 def severity_word(severity: Severity) -> tuple[str, str]:
-    """Return the word on the badge, and the badge's tone: good, calm, warn or bad."""
+    """Return the word and the tone of the badge. The tone is good, calm, warn or bad."""
     word, tone = _SEVERITIES[severity]
     return spoken(word), tone
 
@@ -45,7 +45,7 @@ def severity_word(severity: Severity) -> tuple[str, str]:
 def value_text(evidence: Evidence) -> str:
     """Return a value with its unit, in the language of the reader.
 
-    A time stays a number of Unix milliseconds without a unit.
+    For `Unit.TIME`, return the Unix milliseconds without a unit.
     """
     value = evidence.value
     if isinstance(value, str):

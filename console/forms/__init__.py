@@ -1,4 +1,4 @@
-"""The forms that plan acts on a subscription, such as a reset, and the form that applies a plan."""
+"""Forms that plan an act on a subscription, and the form that applies a plan."""
 
 from __future__ import annotations
 

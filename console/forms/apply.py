@@ -17,7 +17,7 @@ __all__ = ["ApplyForm"]
 
 
 class ApplyForm(forms.Form):
-    """The reason for the act, how far the act may exceed its plan, and the typed name."""
+    """The form that applies a planned act."""
 
     reason = forms.CharField(
         max_length=500,
@@ -37,7 +37,7 @@ class ApplyForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["reason"].required = self.needs_reason = needs_reason
-        # The subscription's name, or else the short name of the topic or namespace.
+        # Some acts require an operator to type this name.
         self.name = name
         self._kind = kind
         self._plan = plan
@@ -49,7 +49,7 @@ class ApplyForm(forms.Form):
         self.must_type_name = must_type_name(
             self._kind, self._plan, self.cleaned_data.get("allowed_drift_messages")
         )
-        # The page shows invisible characters as marks, so a name with these marks counts too.
+        # The page shows invisible characters as marks, so a name typed with these marks is accepted too.
         names = (self.name, shown(self.name))
         if self.must_type_name and self.cleaned_data.get("confirm", "").strip() not in names:
             self.add_error(

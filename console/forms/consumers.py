@@ -12,11 +12,11 @@ from console.forms.form import ActForm
 
 __all__ = ["DisconnectForm", "RedeliverForm"]
 
-_MOST_KEY: Final = 2**63 - 1  # The largest bigint of PostgreSQL
+_MOST_KEY: Final = 2**63 - 1  # The largest bigint in PostgreSQL
 
 
 class RedeliverForm(ActForm):
-    """The form that redelivers the unacked messages of one consumer, or of all consumers with one name."""
+    """The form that redelivers the unacked messages of one consumer, or of all consumers with the same name."""
 
     kind = "redeliver"
     heading = gettext_lazy("Redeliver")
@@ -48,7 +48,7 @@ class RedeliverForm(ActForm):
 
 
 class DisconnectForm(RedeliverForm):
-    """The form that closes one consumer, or all consumers with one name."""
+    """The form that closes one consumer, or all consumers with the same name."""
 
     kind = "disconnect"
     heading = gettext_lazy("Disconnect")

@@ -1,4 +1,4 @@
-"""The forms that stop or start delivery, or delete a subscription."""
+"""The forms that pause, resume or delete a subscription."""
 
 from __future__ import annotations
 

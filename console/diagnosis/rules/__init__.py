@@ -1,1 +1,1 @@
-"""The rules of the diagnosis, grouped by where the cause is."""
+"""The rules of the diagnosis, grouped by the kind of cause."""

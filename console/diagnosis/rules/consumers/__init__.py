@@ -1,1 +1,1 @@
-"""Rules about causes at the consumers."""
+"""Rules that find a cause in the consumers."""

@@ -1,4 +1,4 @@
-"""One consumer has prefetched nearly everything, while others wait for messages."""
+"""Report a hoarder: a consumer that has prefetched nearly everything, while others wait for messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RULE"]
 WINDOW_S: Final = 5.0
 LEAST_MESSAGES: Final = 10
 LEAST_SHARE: Final = 0.8
-LEAST_TIMES: Final = 20  # The hoarder has at least this many times the messages of a waiting consumer
+LEAST_TIMES: Final = 20  # Smallest ratio of the hoarder's messages to a waiting consumer's messages
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -32,7 +32,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         and each.is_available
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
-    # While messages are ready, or may be ready, the hoarder is not the cause.
+    # If messages are ready to be sent, the hoarder is not the cause. None means that their number is unknown.
     if not few or snapshot.ready_entries != 0:
         return None
     return Finding(
@@ -58,9 +58,8 @@ def find(snapshot: Snapshot) -> Finding | None:
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
     """Return the act that gives the hoarder's messages to the other consumers.
 
-    The other consumers ask for `room` messages. After a disconnect, the hoarder comes back and takes the messages
-    beyond `room`. On Shared, a redelivery gives the hoarder nothing while its queue is full. The hoarder's client
-    may still process the copies in its queue.
+    The other consumers ask for `room` messages. If the hoarder has more messages than `room`, it would get the rest
+    again after a disconnect. On Shared, a redelivery gives no messages to a hoarder whose queue is full.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(

@@ -1,4 +1,4 @@
-"""The client is too old for a message in the topic, so the broker ended its connection."""
+"""Report that the broker ended a connection because the client is too old for a message in the topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-# While any consumer is connected, the rule reports the ended connection only for this long.
+# If a consumer is connected, the rule reports the ended connection only for this long.
 WINDOW_S: Final = 60.0
 
 

@@ -1,4 +1,4 @@
-"""No consumer is connected, and messages wait."""
+"""Report that messages wait and no consumer is connected."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def why_it_left(left: Departure) -> str:
-    """Return why a consumer left, as the end of a sentence."""
+    """Return why a consumer left, in words that can end a sentence."""
     match left.cause:
         case "closed":
             return said("its client closed it")

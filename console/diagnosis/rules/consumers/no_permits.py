@@ -1,4 +1,4 @@
-"""No consumer asks for messages."""
+"""Report that no consumer asks for messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connections of some consumers accept no bytes."""
+"""Report consumers whose connections accept no bytes."""
 
 from __future__ import annotations
 

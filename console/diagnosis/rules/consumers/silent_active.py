@@ -1,4 +1,4 @@
-"""On Failover, the active consumer does nothing while another consumer stands by."""
+"""Report that the active consumer of a Failover subscription does nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers ack more slowly than producers publish, so the backlog grows."""
+"""Report that consumers ack more slowly than producers publish."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-_MOST_MORE: Final = 20  # If more consumers are missing, the cure names no number
-_BACKLOG_S: Final = 5.0  # Messages published within this time may still be in transit
+_MOST_MORE: Final = 20  # The largest number of extra consumers that the cure names
+_BACKLOG_S: Final = 5.0  # The rule ignores a backlog smaller than what producers publish in this time
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -22,7 +22,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     rate_in, rate_acked = snapshot.topic.message_rate_in, subscription.message_rate_acked
     if rate_in is None or rate_acked is None or not snapshot.consumers:
         return None
-    # The rates cover a shorter time than the state, so they do not overrule the state.
+    # The state covers a longer time than the rates, so the state decides.
     is_judged = subscription.state == "falling behind"
     if not is_judged and not _grows(snapshot, rate_in, rate_acked):
         return None
@@ -59,7 +59,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _missing(snapshot: Snapshot, too_many_per_s: float, each_acks_per_s: float) -> int:
-    """Return how many more consumers are needed, or 0 if unknown or too many."""
+    """Return how many more consumers are needed, or 0 if the number is unknown or too large."""
     if each_acks_per_s < STILL_PER_S or not are_known(snapshot.consumers, snapshot.now_ms):
         return 0
     more = max(1, ceil(too_many_per_s / each_acks_per_s))

@@ -1,4 +1,4 @@
-"""The broker sent a batch to a consumer that cannot take a batch, because the consumer has no receiver queue."""
+"""Report that a consumer without a receiver queue got a batch. Such a consumer cannot take a batch."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Rules that apply if no cause is found."""
+"""Rules that apply if no cause was found."""

@@ -1,4 +1,4 @@
-"""No message waits."""
+"""Report that no message waits."""
 
 from __future__ import annotations
 

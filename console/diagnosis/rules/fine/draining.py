@@ -1,4 +1,4 @@
-"""Consumers ack, and the broker has not judged that they fall behind."""
+"""Report that consumers ack and do not fall behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # Seconds over which the broker measures rates
+WINDOW_S: Final = 5.0  # The broker measures rates over this time
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -24,7 +24,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         fact(said("acked"), rate_acked, Unit.PER_SECOND),
         fact(said("published"), rate_in, Unit.PER_SECOND),
     ]
-    # The state decides, because it covers a longer time than the rates.
+    # The state covers a longer time than the rates, so the state decides.
     match subscription.state:
         case "draining":
             sentence = said("Consumers ack faster than producers publish, so the backlog drains.")

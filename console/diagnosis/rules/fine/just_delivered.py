@@ -1,4 +1,4 @@
-"""Consumers were active a moment ago, so it is too early to judge."""
+"""Report that it is too early to judge, because consumers were active a moment ago."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # The longest window of the rules about a consumer's activity
+WINDOW_S: Final = 20.0  # The rules about a consumer's activity wait at most this long
 
 
 def find(snapshot: Snapshot) -> Finding | None:

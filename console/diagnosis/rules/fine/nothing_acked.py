@@ -1,4 +1,4 @@
-"""Consumers have messages in flight, and nothing is acked."""
+"""Report that messages are in flight and nothing is acked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # The window of the rule `just_delivered`, which runs first
+WINDOW_S: Final = 20.0  # As in the rule `just_delivered`, which runs before this rule
 
 
 def find(snapshot: Snapshot) -> Finding | None:

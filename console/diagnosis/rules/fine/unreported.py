@@ -1,4 +1,4 @@
-"""The broker has not reported on the subscription, so its deliveries are unknown."""
+"""Report that the broker has sent no report on the subscription."""
 
 from __future__ import annotations
 

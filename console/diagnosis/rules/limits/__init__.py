@@ -1,1 +1,1 @@
-"""Rules about causes that come from an operator or a setting."""
+"""Rules that find a cause in a setting or an operator's act."""

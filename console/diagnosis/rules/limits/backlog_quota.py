@@ -1,4 +1,4 @@
-"""The backlog quota is reached."""
+"""Report that a backlog has reached the backlog quota."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def sentence_of(policy: str, whose: str) -> str:
-    """Return a sentence about what the broker does when a backlog reaches the quota."""
+    """Return a sentence that says what the broker does when a backlog reaches the quota."""
     if policy == _EVICTION:
         return said(
             "{whose} has reached the backlog quota: the broker gives up its oldest messages.", whose=whose

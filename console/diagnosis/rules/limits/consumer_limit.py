@@ -1,4 +1,4 @@
-"""Some consumers have as many unacked messages as one consumer may have."""
+"""Report consumers that have reached the limit of unacked messages for one consumer."""
 
 from __future__ import annotations
 

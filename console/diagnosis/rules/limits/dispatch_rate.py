@@ -1,4 +1,4 @@
-"""A dispatch rate limits delivery."""
+"""Report that a dispatch rate limits delivery."""
 
 from __future__ import annotations
 

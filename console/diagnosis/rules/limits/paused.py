@@ -1,4 +1,4 @@
-"""An operator has paused the subscription."""
+"""Report that an operator has paused the subscription."""
 
 from __future__ import annotations
 

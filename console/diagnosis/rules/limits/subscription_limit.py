@@ -1,4 +1,4 @@
-"""All consumers together have as many unacked messages as the subscription may have."""
+"""Report that a subscription has reached its limit of unacked messages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Rules about causes in the messages."""
+"""Rules that find a cause in the messages."""

@@ -1,4 +1,4 @@
-"""A few old messages are unacked, and many messages after them are acked."""
+"""Report that a few old messages are unacked while many messages after them are acked."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from console.words.said import said, said_many
 __all__ = ["RULE"]
 
 WINDOW_S: Final = 20.0
-_LEAST_ACKED: Final = 50  # The rule needs this many acked entries after the unacked ones
-_MOST_SHARE: Final = 0.1  # Unacked entries divided by the acked entries after them
+_LEAST_ACKED: Final = 50  # At least this many entries after the unacked entries must be acked
+_MOST_SHARE: Final = 0.1  # Largest ratio of the unacked entries to the acked entries after them
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -25,7 +25,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if snapshot.seconds_since(max(first.appended_ms, first.delivered_ms)) < WINDOW_S:
         return None
     if snapshot.delayed is not None and not first.consumer_key:
-        return None  # The first message may be delayed
+        return None  # The oldest unacked message may be delayed
     evidence = [
         fact(said("first of them"), first.position),
         fact(said("stored"), first.appended_ms, Unit.TIME),

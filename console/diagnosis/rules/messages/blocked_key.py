@@ -1,4 +1,4 @@
-"""On Key_Shared, messages wait because one consumer blocks their key."""
+"""Report that messages on Key_Shared wait because one consumer blocks their key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     ):
         return None
     if not any(each.is_available for each in snapshot.consumers if each.key != consumer.key):
-        return None  # No other consumer could receive messages, so the key is not the cause
+        return None  # No other consumer can receive messages now, so the key is not the cause
     if block.is_draining:
         why = said(
             "{name} has earlier messages with their key in flight and no longer owns the key",

@@ -1,4 +1,4 @@
-"""The dead-letter topic has no subscription, or nobody reads its messages."""
+"""Report that nobody reads the messages in the dead-letter topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer keeps a message unacked for a long time, and no ack timeout takes it back."""
+"""Report a message that was delivered long ago, is still unacked, and has no ack timeout at the broker."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def find(snapshot: Snapshot) -> Finding | None:
     consumer = next((each for each in snapshot.consumers if each.key == first.consumer_key), None)
     if consumer is None:
         return None
-    # While the consumer acks other messages, this message may be far back in a long queue.
+    # The consumer acks other messages, so this message may still wait in the consumer's queue.
     if snapshot.seconds_since(consumer.last_ack_ms) < WINDOW_S:
         return None
     if snapshot.has_working_state and not snapshot.cursor.acked_behind_entries:
-        return None  # The consumer may need this long for one message
+        return None  # The consumer may need this long to process one message
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,

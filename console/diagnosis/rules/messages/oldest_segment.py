@@ -1,4 +1,4 @@
-"""The oldest unacked message is in the oldest segment (a table of entries), so Vela cannot drop that segment."""
+"""Report that Vela cannot drop the oldest segment of stored entries, because one of the entries is unacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only delayed messages are left."""
+"""Report that only delayed messages are left."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def find(snapshot: Snapshot) -> Finding | None:
     if delayed is None or cursor.in_flight_entries or not subscription.backlog_messages:
         return None
     if not snapshot.consumers or subscription.pause is not None:
-        return None  # Messages that become due would not be delivered
+        return None  # Nothing would be delivered when messages become due
     if subscription.type not in ("Shared", "Key_Shared"):
-        return None  # Exclusive and Failover deliver delayed messages at once
+        return None  # Exclusive and Failover ignore delays
     if delayed.is_whole:
         is_all = cursor.unacked_entries is not None and delayed.entries >= cursor.unacked_entries
     else:
-        # The broker calls a subscription idle if only delayed messages are unacked.
+        # If only delayed messages are unacked, the state is "idle".
         is_all = subscription.state == "idle" and subscription.replay_entries == 0
     if not is_all:
         return None

@@ -1,4 +1,4 @@
-"""The oldest unacked entry is redelivered again and again."""
+"""Report that the oldest unacked entry is redelivered again and again."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Rules about causes in processes, the database and the log."""
+"""Rules that find a cause in Vela's processes, the database or the log."""

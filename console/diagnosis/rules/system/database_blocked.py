@@ -1,4 +1,4 @@
-"""A statement of Vela waits for a lock in PostgreSQL."""
+"""Report that a statement of Vela waits for a lock in PostgreSQL."""
 
 from __future__ import annotations
 

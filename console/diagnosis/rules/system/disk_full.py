@@ -1,4 +1,4 @@
-"""The disk of the database is nearly full."""
+"""Report that the disk of the database is nearly full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries are missing from the log, and delivery stops before them."""
+"""Report that delivery stops because entries are missing from the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transaction has been open for a long time."""
+"""Report that a transaction has been open for a long time."""
 
 from __future__ import annotations
 

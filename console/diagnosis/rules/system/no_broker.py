@@ -1,4 +1,4 @@
-"""No broker runs, or the broker hangs."""
+"""Report that no broker runs, or that the broker hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers ask for messages and messages are ready, but the broker sends none."""
+"""Report that the broker sends no messages, although messages are ready and consumers ask for messages."""
 
 from __future__ import annotations
 

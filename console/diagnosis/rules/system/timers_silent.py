@@ -1,4 +1,4 @@
-"""Celery beat sends no periodic ticks, or the worker that runs them is silent."""
+"""Report that Celery beat or the Celery worker shows no sign of life."""
 
 from __future__ import annotations
 

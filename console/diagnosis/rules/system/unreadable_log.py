@@ -1,4 +1,4 @@
-"""The broker cannot read the log."""
+"""Report that the broker cannot read the log."""
 
 from __future__ import annotations
 
