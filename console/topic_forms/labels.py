@@ -16,7 +16,7 @@ __all__ = ["as_lines", "read_lines"]
 def read_lines(text: str) -> dict[str, str]:
     """Read lines of `name = value`, or a JSON object whose values are text.
 
-    Raises ValidationError if the text is neither, or if two lines have the same name.
+    Raises ValidationError for any other text, and for two lines with the same name.
     """
     if text.lstrip().startswith("{"):
         return _read_object(text)
