@@ -207,5 +207,5 @@ def _answer(
     response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
     is_settled = not (view.is_waiting or view.state == "applying")
     if "part" in request.GET and is_settled and response.status_code != 304:
-        response["HX-Refresh"] = "true"  # Reload: the buttons are outside the block that htmx refreshes
+        response["HX-Refresh"] = "true"  # Reload the page: the buttons are outside the refreshed block
     return response

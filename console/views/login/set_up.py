@@ -30,7 +30,7 @@ __all__ = ["login_second_factor"]
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "HEAD", "POST"])
 def login_second_factor(request: HttpRequest) -> HttpResponse:
-    """Show the QR code, or check the app's first code and log in.
+    """Show the QR code, or check the first code of the authenticator app and log in.
 
     Raises PermissionDenied for a POST to a read-only console.
     """
