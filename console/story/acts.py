@@ -1,7 +1,4 @@
-"""Acts that skipped one message, made it a dead letter, or moved a cursor over it.
-
-An act is a logged change, such as the reset of a cursor.
-"""
+"""Find the acts (operator changes) that affected one message."""
 
 from __future__ import annotations
 
@@ -29,13 +26,10 @@ class ActOnMessage:
     finished_ms: int
     before: str | None  # Mark-delete position before the act, written as ledger:entry
     after: str
-    # The value "one" means that the act acked the entry at `position`. Other acts moved the cursor.
-    how: str | None
-    # The entry to ack, the entry that a reset delivers next, or the planned mark-delete position of a move.
-    position: str | None
-    inside: str | None  # Position of the partly acked batch that follows mark-delete after a move
-    # If the target is inside a batch, the hexadecimal bitset of the messages that stayed unacked.
-    remaining: str | None
+    how: str | None  # If "one", the act acked a single entry or message
+    position: str | None  # Target in the plan
+    inside: str | None  # Position of the partly acked batch, if the cursor moved into a batch
+    remaining: str | None  # Hexadecimal bitset of unacked messages, if the target is in a batch
     undo_of: int | None
     letter_topic: str | None
 
@@ -45,7 +39,7 @@ class Effect(StrEnum):
 
     TAKEN_OUT = "taken_out"  # The message was skipped or sent to dead letters
     PASSED = "passed"  # The cursor moved past the message
-    BROUGHT_BACK = "brought_back"  # The cursor moved back before the message, or an undo reversed the skip
+    BROUGHT_BACK = "brought_back"  # The cursor moved back past the message, or an undo reversed a skip
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
@@ -71,7 +65,7 @@ def effects_of(
     Pass the acts of one subscription, oldest first.
     """
     found: dict[int, tuple[ActOnMessage, Effect]] = {}
-    is_out = False  # The message is acked, and mark-delete is still before the message
+    is_out = False  # Whether the message is acked individually
     for act in acts:
         if act.how == "one":
             if _is_taken_out(act, place, batch_index):
@@ -102,7 +96,7 @@ def _leaves_out(
     *,
     is_out: bool,
 ) -> bool:
-    """Return whether the message stays acked after an act that left mark-delete before the message."""
+    """Return whether the message is acked individually after the act."""
     if undone is not None:
         return undone[1] is Effect.BROUGHT_BACK
     if _begins_beyond(act, place, batch_index):

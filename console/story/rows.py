@@ -33,7 +33,7 @@ class StoryRow:
 
 
 def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
-    """Return the newest rows of an entry, on each of the subscriptions."""
+    """Return the newest rows of an entry for each subscription."""
     if not subscriptions:
         return []
     ledger_id, entry_id = place
@@ -51,11 +51,7 @@ def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
 
 
 def in_order(rows: Iterable[StoryRow]) -> list[StoryRow]:
-    """Sort the rows of one entry on one subscription.
-
-    Sorting acks by `until_ms` and other rows by `at_ms` gives the order of the events, because all rows stop growing
-    when an entry comes back for redelivery.
-    """
+    """Sort the rows of one entry on one subscription by time."""
     return sorted(rows, key=moment_of)
 
 

@@ -41,7 +41,7 @@ class SubscriptionStory:
     """The known events and acts on one subscription, from old to new."""
 
     lines: Sequence[StoryLine]
-    # Counts events that the broker had no room to record. The events may belong to neighbouring entries.
+    # The events that the broker had no room to record. Some may concern neighbouring entries.
     left_out: StoryRow | None
     is_cut: bool  # Older events may exist
 
@@ -88,7 +88,7 @@ def _story(rows: Sequence[StoryRow], acts: Sequence[ActOnMessage], found: FoundM
     is_cut = len(recorded) >= MOST_ROWS or len(acts) > MOST_ACTS
     if not dated and left_out is None and not is_cut:
         return _NOTHING
-    dated.sort(key=lambda each: each[0][:2])  # Stable: acts of one millisecond keep their order
+    dated.sort(key=lambda each: each[0][:2])  # Acts of one millisecond keep their order
     return SubscriptionStory(lines=[line for _, line in dated], left_out=left_out, is_cut=is_cut)
 
 

@@ -44,7 +44,7 @@ _EVENTS: Final = {
 }
 _SKIPPED: Final = gettext_noop("skipped by an operator")
 _TAKEN_OUT: Final = {"send_to_dead_letters": gettext_noop("sent to the dead letters by an operator")}
-_UNDONE: Final = gettext_noop("brought back by an undo")  # Perhaps without moving the cursor
+_UNDONE: Final = gettext_noop("brought back by an undo")
 _RECORDED: Final = {
     "off": (
         gettext_noop(
@@ -68,7 +68,7 @@ _RECORDED: Final = {
 
 
 def line_before(line: StoryLine) -> str:
-    """Return an event's words before the consumer's name."""
+    """Return the words that precede the consumer's name."""
     if line.event == "taken_out":
         return _(_TAKEN_OUT.get(line.act_kind, _SKIPPED))
     if line.event == "brought_back" and line.act_kind == "undo":
@@ -77,7 +77,7 @@ def line_before(line: StoryLine) -> str:
 
 
 def line_after(line: StoryLine) -> str:
-    """Return an event's words after the consumer's name."""
+    """Return the words that follow the consumer's name."""
     if line.act_id is not None:
         return _("{act} by {who}").format(act=_(KINDS.get(line.act_kind, line.act_kind)), who=line.who)
     if line.event == "delivered" and line.redelivery_count:

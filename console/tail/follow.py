@@ -23,7 +23,7 @@ from console.tail.since import Since
 
 __all__ = ["FIRST_ROWS", "LOOK_BOUNDS", "MOST_FOLLOWED", "Followed", "follow"]
 
-MOST_FOLLOWED: Final = 200  # Rows of a later look
+MOST_FOLLOWED: Final = 200  # Rows of every look after the first
 FIRST_ROWS: Final = 20  # Rows of the first look
 LOOK_BOUNDS: Final = Bounds(entries=1000, bytes=8 * 1024 * 1024, seconds=0.3)
 _EVERY_MATCH: Final = 1_000_000  # No limit in practice, because a look opens at most 1,000 entries
@@ -34,12 +34,12 @@ class Followed:
     """The result of one look."""
 
     rows: Sequence[FoundRow]  # Newest first
-    matched: int  # New messages that match; 0 at the first look
-    skipped: int  # New entries that the look did not read
+    matched: int  # Number of new messages that match; 0 at the first look
+    skipped: int  # Number of new entries that the look did not read
     since: Since
     topic_ids: tuple[int, ...]  # Topics whose events announce new messages
     has_states: bool
-    columns: tuple[Column, ...]  # A row with unreadable metadata has no cells for them
+    columns: tuple[Column, ...]
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:

@@ -13,7 +13,7 @@ __all__ = ["FollowForm"]
 
 
 class FollowForm(FilterForm):
-    """The filters, and `since`, which says up to where the page has looked."""
+    """The filters and `since`, which says how far the page has read."""
 
     since = forms.CharField(label=gettext_lazy("Newer"), required=False, max_length=MOST_CHARACTERS)
 

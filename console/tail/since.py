@@ -1,4 +1,4 @@
-"""The parameter `since`, which says up to where a page that follows a topic has looked."""
+"""The parameter `since`, which says how far a page has read a topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SINCE: Final = re.compile(rf"([0-9]{{1,15}})-([0-9]{{1,15}})@({_PLACE}(?:,{_PLA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The last entries of the log at the last look, and the totals of all looks."""
+    """The end of the log at the last request, and the totals of all requests."""
 
     matched: int  # Number of messages
     skipped: int  # Number of entries
@@ -33,7 +33,7 @@ class Since:
 
 
 def read_since(text: str) -> Since:
-    """Parse the text of a Since. Raises ValueError if the text is not valid."""
+    """Parse the parameter. Raises ValueError if the text is not valid."""
     found = _SINCE.fullmatch(text) if len(text) <= MOST_CHARACTERS else None
     if found is not None:
         pairs = [pair.split(":") for pair in found[3].split(",")]

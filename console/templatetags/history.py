@@ -45,5 +45,5 @@ def sparkline(
 
 @register.inclusion_tag("console/tile_line.html")
 def tile_line(tile: tiles.Tile) -> dict[str, Any]:
-    """Draw the last hour of one number on the overview page."""
+    """Draw the line chart of one number on the overview page."""
     return {"tile": tile, "width": tiles.WIDTH, "height": tiles.HEIGHT}

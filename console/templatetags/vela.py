@@ -77,7 +77,7 @@ register.filter("story_after", line_after)
 
 @register.inclusion_tag("console/parts/alerts/offers.html")
 def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
-    """Draw the menu of new alert rules for a topic or subscription."""
+    """Draw the menu that offers new alert rules for a topic or subscription."""
     return {"offers": alert_offers(topic, subscription)}
 
 
@@ -89,7 +89,7 @@ def count(number: int | str | None) -> str:
 
 @register.filter
 def place_of_name(topic: str) -> str:
-    """Return the part of a topic's name before its local name, such as `tenant/namespace/`."""
+    """Return the `tenant/namespace/` part of a topic's name."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
 
@@ -132,7 +132,7 @@ def batches(number: int) -> str:
 
 @register.simple_tag(takes_context=True)
 def sentence(context: Context, text: str) -> str:
-    """Give a sentence from the broker a capital letter and a full stop."""
+    """Add a capital letter and a full stop to a sentence from the broker."""
     return acts.sentence(text, _names_in(context))
 
 
@@ -151,7 +151,7 @@ def _names_in(context: Context) -> list[str]:
 
 @register.simple_tag
 def asked(act: Any) -> str:
-    """Return an act's request in words. Accepts an ActView or a database row."""
+    """Describe what an act requests. Accepts an ActView or a database row."""
     undo_of = act.undo_of_id if hasattr(act, "undo_of_id") else act.undo_of
     return acts.asked(act.kind, act.parameters, undo_of)
 
@@ -166,7 +166,7 @@ def partition_table(
 
 @register.simple_tag
 def receipt_rows(act: Any, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[receipts.ReceiptRow]:
-    """Return the counts of an applied act."""
+    """Return the counts that an applied act reports."""
     return receipts.receipt_rows(act.kind, plan or {}, result)
 
 
@@ -216,7 +216,7 @@ def severity(severity: Severity) -> SafeString:
 def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
     """Render a word with an icon, because colour must not be the only sign.
 
-    Unless `is_fact`, the badge says "unknown" while the page gets no news from the broker. Python builds the HTML,
+    If `is_fact` is false, the badge says "unknown" while the page gets no news from the broker. Python builds the HTML,
     because a template would take three times as long.
     """
     return format_html(
@@ -241,14 +241,14 @@ def at(values: Sequence[Any], number: int) -> Any:
 
 @register.simple_tag
 def consumer_act_url(row: ConsumerRow, kind: str) -> str:
-    """Return the address of an act's form, filled in for this consumer."""
+    """Return the address of an act's form that names this consumer."""
     form = addresses.act_form_url(row.topic_name, row.subscription_name, kind)
     return f"{form}?{urlencode({'consumer': row.name, 'consumer_key': row.key})}"
 
 
 @register.simple_tag
 def run_again_url(run: RunRow, **changed: str) -> str:
-    """Return the address of a job's form, filled in with a run's topic and options."""
+    """Return the address of a form that repeats a pipeline run. `changed` holds options to change."""
     given = {f"option_{name}": value for name, value in {**run.given, **changed}.items()}
     return f"{reverse('console:job_form', args=[run.job])}?{urlencode({'topic': run.topic_name, **given})}"
 
@@ -272,7 +272,7 @@ def cure_url(head: SubscriptionHead, cure: Cure) -> str:
 
 @register.inclusion_tag("console/parts/cure.html")
 def cure_button(head: SubscriptionHead, cure: Cure) -> dict[str, str | bool | SafeString]:
-    """Draw a button that plans a cure's act, or opens its form if the form needs more values."""
+    """Draw a button that plans a cure's act. If values are missing, the button opens the act's form instead."""
     form = act_forms[cure.act]({name: str(value) for name, value in cure.parameters.items()})
     return {"url": cure_url(head, cure), "text": marks.marked(cure.text), "is_ready": form.is_valid()}
 
@@ -292,7 +292,7 @@ def redrive_url(topic: str, subscription: str, group: Group) -> str:
 
 @register.inclusion_tag("console/block.html", takes_context=True)
 def part(context: Context, block: Block) -> dict[str, Any]:
-    """Render a block, the part of a page that htmx refreshes."""
+    """Render a block, a part of a page that htmx refreshes."""
     since_ms = context["notices"].since_ms
     since = (
         {"since": numerals.in_utc(since_ms), "since_ago": numerals.ago(since_ms, context["now_ms"])}

@@ -16,7 +16,7 @@ __all__ = ["as_lines", "read_lines"]
 def read_lines(text: str) -> dict[str, str]:
     """Read lines of `name = value`, or a JSON object whose values are text.
 
-    Raises ValidationError if the text is neither, or if two lines have the same name.
+    Raises ValidationError for any other text, and for two lines with the same name.
     """
     if text.lstrip().startswith("{"):
         return _read_object(text)
@@ -34,7 +34,7 @@ def read_lines(text: str) -> dict[str, str]:
 
 
 def as_lines(labels: Mapping[str, str]) -> str:
-    """Write labels as lines. Write JSON if `read_lines` would not read the same labels from the lines."""
+    """Write labels as lines. If lines would change a label, write JSON instead."""
     lines = "\n".join(f"{name} = {value}" for name, value in sorted(labels.items()))
     try:
         is_the_same = is_plain(lines) and "\r" not in lines and read_lines(lines) == dict(labels)

@@ -1,4 +1,4 @@
-"""The forms for operator changes that create, change and delete a topic."""
+"""The forms that create, change and delete topics."""
 
 from __future__ import annotations
 

@@ -46,13 +46,13 @@ topic_forms: Final[dict[str, type[ActForm]]] = {
 }
 """The form of each act, by the act's name in URLs."""
 
-# The menu leaves these acts to the lists of bookmarks and compactions.
+# The lists of bookmarks and compactions offer these acts instead of the menu.
 _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One act of the menu."""
+    """One act in the menu."""
 
     name: str  # The act's name in URLs
     heading: StrOrPromise

@@ -1,4 +1,4 @@
-"""The forms that create a subscription or a bookmark, or delete a bookmark."""
+"""The forms that create subscriptions and bookmarks, and delete bookmarks."""
 
 from __future__ import annotations
 

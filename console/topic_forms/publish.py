@@ -233,7 +233,7 @@ def to_edit(message: Message) -> Mapping[str, Any]:
 
 
 def _editable(data: bytes, *, has_lines: bool = True) -> str | None:
-    """Return the bytes as text, or None if a form field would change the text."""
+    """Return the bytes as text, or None if a form field cannot show the bytes unchanged."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -18,7 +18,7 @@ __all__ = ["form_address", "refusal_in_form"]
 
 # The broker's refusals name parameters, but a form shows labels.
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
-_HOW_FAR: Final = ("shift", "back_time")  # Values of a reset's `to` that the rewind form offers
+_HOW_FAR: Final = ("shift", "back_time")  # Values of `to` that the rewind form offers
 
 
 def form_address(act: ActView) -> str:

@@ -23,12 +23,12 @@ from pipeline.errors import OffloadUnavailable
 
 __all__ = ["bad_request", "failed", "not_allowed", "not_found", "not_trusted"]
 
-_FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # Django's reasons begin like this
+_FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # First words of CSRF errors
 
 
 @contextmanager
 def _returning_connections() -> Iterator[None]:
-    """Give the database connections that this thread opens in the `with` block back to the pool.
+    """Close the database connections that this thread opens while it answers an error.
 
     Django's ASGI handler answers errors in a shared thread, and does not close that thread's connections.
     """
@@ -60,7 +60,7 @@ def not_allowed(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 
 def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer 403 to a form that fails Django's protection against forged requests."""
+    """Answer 403 to a form that fails Django's CSRF check."""
     _use_own_language(request)
     if reason.startswith(_FOREIGN):
         said = _(
@@ -89,7 +89,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 @_returning_connections()
 def failed(request: HttpRequest) -> HttpResponse:
-    """Answer 503 for a passing failure of the database or for unreadable offloaded ledgers, else 500."""
+    """Answer 503 if the database fails temporarily or an offloaded ledger cannot be read, else 500."""
     error = sys.exc_info()[1]
     is_away = is_database_away(error)
     trouble = str(error) if isinstance(error, OffloadUnavailable) else ""

@@ -57,7 +57,7 @@ EVERY_S = 10  # Refresh at intervals: no event announces a subscription that the
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with their causes and cures, and alerts, health, history and acts."""
+    """Show the worst subscriptions, alerts, health, history and acts."""
     rows = worst_subscriptions(rights.scope)
     # Cache the history, because the tiles and the charts can show the same hour.
     read = cache(lambda name: history_of_everything(name))
@@ -150,8 +150,7 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     diagnosed = _diagnosed(rows)
     return {
         "verdict": verdict(written),
-        # A missing broker concerns all rows, so the page shows that problem once. A backlog quota stops
-        # producers or removes messages, so a row shows this problem in addition to the cause.
+        # A missing broker concerns all rows, so the page shows this problem once.
         "no_broker": next((spoken_finding(found) for found in _found(diagnosed, no_broker.RULE.id)), None),
         "rows": [
             (*_explained(each, lambda rule: rule not in _SAID_APART), _quota_finding(each))

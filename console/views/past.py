@@ -45,7 +45,7 @@ def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse
 @require_safe
 @viewer
 def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show a subscription at the moment `at`. The topic must not be partitioned, but may be a partition."""
+    """Show a subscription at the moment `at` of the query string."""
     head = subscription_head(topic, name)
     if head is None:
         raise Http404(
@@ -74,7 +74,7 @@ def _moment(request: HttpRequest) -> tuple[int, str]:
 
 
 def _state(head: Any, at_ms: int) -> dict[str, Any]:
-    """Return the current state if it had begun by that moment, else nothing. Earlier states are not stored."""
+    """Return the current state if it had begun by `at_ms`. Earlier states are not stored."""
     is_known = head.state is not None and 0 < (head.state_since_ms or 0) <= at_ms
     word = state_word(head.state)
     return {"word": label_of(word), "number": head.state, "since_ms": head.state_since_ms} if is_known else {}

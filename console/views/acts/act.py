@@ -131,7 +131,7 @@ def _apply_form(view: ActView, data: QueryDict | None = None) -> ApplyForm:
 
 
 def _to_apply(view: ActView) -> ActView | None:
-    """Return the plan that can be applied, if any: the act itself, or the new plan of a refused act."""
+    """Return the plan to apply, or None. The plan is the act itself, or the new plan of a refused act."""
     if view.state == "planned":
         return view
     if view.new_plan is None:
@@ -162,7 +162,7 @@ def _past(view: ActView) -> str:
     is_deletion = view.kind.startswith("delete_") or view.kind in DELETING_SUBSCRIPTIONS
     if view.finished_at is None or "://" not in view.topic or is_deletion:
         return ""
-    # On a partitioned topic, the history of a subscription is stored by partition only.
+    # A subscription on several partitions has a separate history on each partition.
     subscription = "" if (view.result or {}).get("partitions") else view.subscription
     return f"{past_url(view.topic, subscription)}?at={in_utc(int(view.finished_at.timestamp() * 1000))}"
 
@@ -207,5 +207,5 @@ def _answer(
     response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
     is_settled = not (view.is_waiting or view.state == "applying")
     if "part" in request.GET and is_settled and response.status_code != 304:
-        response["HX-Refresh"] = "true"  # Reload: the buttons are outside the block that htmx refreshes
+        response["HX-Refresh"] = "true"  # Reload the page: the buttons are outside the refreshed block
     return response

@@ -1,4 +1,4 @@
-"""The form of an act: a change to a subscription that an operator plans and then applies."""
+"""The form of an act: an operator's change to a subscription."""
 
 from __future__ import annotations
 

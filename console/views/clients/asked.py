@@ -20,7 +20,7 @@ _KEY_DIGITS = 18  # Every number of 18 digits fits into a 64-bit key
 
 
 def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str]) -> ClientsAsked:
-    """Read the filters, the order and the page."""
+    """Read the filters, the order and the page from a query string."""
     order, flag = query.get("sort", ""), query.get("flag", "")
     return ClientsAsked(
         topic=_text(query.get("topic", "")),

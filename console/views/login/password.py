@@ -18,7 +18,7 @@ __all__ = ["Login"]
 
 
 class Login(LoginView):
-    """Ask for name and password, then for the second factor of users who have one."""
+    """Ask for name and password. Some users must then give or set up a second factor."""
 
     template_name = "console/pages/login.html"
     redirect_authenticated_user = True

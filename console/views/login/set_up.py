@@ -30,9 +30,9 @@ __all__ = ["login_second_factor"]
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "HEAD", "POST"])
 def login_second_factor(request: HttpRequest) -> HttpResponse:
-    """Show the QR code, or check the first code and log in.
+    """Show the QR code, or check the first code of the authenticator app and log in.
 
-    Raises PermissionDenied for a code that is sent to a read-only console.
+    Raises PermissionDenied for a POST to a read-only console.
     """
     if request.method == "POST" and broker_settings().console_read_only:
         raise PermissionDenied(_(READ_ONLY))

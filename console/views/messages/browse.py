@@ -1,4 +1,4 @@
-"""The browser of a topic's messages."""
+"""The page that lists a topic's messages."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """A fact about two messages. If a message lacks the fact, its value is None, or 0 for a time."""
+    """A fact about two messages. A missing value is None, or 0 for a time."""
 
     name: str
     left: int | str | None
@@ -48,7 +48,7 @@ class _Fact:
 @require_safe
 @viewer
 def compare_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Compare the messages at the positions `a` and `b` of the query string.
+    """Compare two messages. In the query string, `a` and `b` are their positions.
 
     If `pick` names two messages, redirect to their comparison, with the lower position first.
     """
@@ -131,7 +131,7 @@ def _metadata(left: FoundMessage, right: FoundMessage) -> Iterator[_Fact]:
 
 
 def _contents(left: FoundMessage, right: FoundMessage) -> Iterator[_Fact]:
-    """Yield the facts that need the right to see payloads."""
+    """Yield the facts for users who may see payloads."""
     one, other = left.metadata, right.metadata
     yield _Fact(
         name=_("Key"),

@@ -20,7 +20,7 @@ __all__ = ["export_messages"]
 def export_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBase:
     """Send the matching messages as a file.
 
-    Answer 503 if this process already sends two exports.
+    Answer 503 if this process is already sending two exports.
     """
     head = head_of(topic)
     form = BrowseForm(request.GET)

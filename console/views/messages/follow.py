@@ -18,7 +18,7 @@ from console.words.messages import filter_words, followed
 
 __all__ = ["follow_messages"]
 
-# Perhaps nobody looks at the page any more. It stops after this time, until the user resumes it.
+# The page stops after this time, and the user can resume it.
 STOP_AFTER_S = 600
 
 

@@ -23,8 +23,7 @@ def namespaces(request: HttpRequest, rights: Rights) -> HttpResponse:
     source = Source(
         name="rows",
         template="console/parts/namespaces/rows.html",
-        # The list does not refresh: with a million subscriptions, its query takes 0.15 s, or several seconds
-        # if no vacuum has run.
+        # The list does not refresh, because its query is slow with a million subscriptions.
         live=(),
         context=lambda: {"page": read_namespaces(asked, rights.scope), "asked": asked},
     )

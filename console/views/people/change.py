@@ -46,7 +46,7 @@ def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpRe
 def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
     """Give the user a role in the namespaces that match a pattern, or take the role away.
 
-    Admins who change their own role for `*` may no longer see this page, so they go to the overview.
+    Admins who change their own role for `*` could lose access to this page, so they go to the overview.
     """
     form = RoleForm(request.POST)
     if not form.is_valid():

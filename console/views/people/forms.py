@@ -54,7 +54,7 @@ class NewUserForm(PasswordForm):
     )
 
     def clean_name(self) -> str:
-        """Return the name in the Unicode form in which Django stores it."""
+        """Normalize the Unicode characters of the name."""
         return str(User.normalize_username(self.cleaned_data["name"]))
 
     def chosen(self) -> tuple[str, Role] | None:
@@ -64,7 +64,7 @@ class NewUserForm(PasswordForm):
 
 
 class RoleForm(forms.Form):
-    """A pattern of namespaces, and the user's role in them."""
+    """A pattern of namespaces, and the user's role in these namespaces."""
 
     pattern = forms.CharField(
         max_length=600,
@@ -79,7 +79,7 @@ class RoleForm(forms.Form):
     )
 
     def chosen(self) -> Role | None:
-        """Return the role, or None to take it away."""
+        """Return the new role, or None to remove the role."""
         word: str = self.cleaned_data["role"]
         return None if word == "none" else Role[word.upper()]
 
