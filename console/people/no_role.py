@@ -1,4 +1,4 @@
-"""The text that a user without a role reads."""
+"""The text for a user without a role."""
 
 from __future__ import annotations
 
