@@ -68,7 +68,7 @@ def login_server(issuer: str) -> LoginServer:
 
 
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
-    """Return the keys that check the server's tokens.
+    """Return the public keys for verifying the server's tokens.
 
     The keys are cached for an hour. With `anew`, keys older than 30 s are read again.
     Raises ServerAway if the server sends no readable key.
@@ -106,7 +106,7 @@ def forget() -> None:
 
 
 def request(method: str, url: str, **how: Any) -> httpx.Response:
-    """Send a request to the server. Raises ServerAway if no answer arrives or the status is 500 or above."""
+    """Send a request to the server. Raises ServerAway if no answer arrives or the status is at least 500."""
     try:
         answer = httpx.request(method, url, timeout=TIMEOUT_S, **how)
     except (httpx.HTTPError, httpx.InvalidURL) as error:

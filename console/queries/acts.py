@@ -83,7 +83,7 @@ def latest_acts(scope: Scope) -> list[ActRow]:
 def plans_for_second_person(scope: Scope) -> list[ActRow]:
     """Return the latest 8 acts in scope that wait for a second person's approval.
 
-    Searches only the latest 500 acts of each namespace that requires two people.
+    Searches only the latest 500 acts of each namespace that requires this approval.
     """
     return _acts("for_second_person", {"people": list(PEOPLE), "limit": RECENT, **scope.of_acts})
 

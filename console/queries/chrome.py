@@ -21,7 +21,7 @@ class Chrome(Signs):
 
     @property
     def troubles(self) -> dict[Trouble, int | None]:
-        """Return each problem, and when the process last gave a sign of life or was stopped."""
+        """Return each problem, and when the affected process last gave a sign of life or was stopped."""
         return troubles_of(self, tick_ms=broker_settings().tick_ms)
 
     def waiting_in(self, scope: Scope) -> int:

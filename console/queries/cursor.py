@@ -78,7 +78,7 @@ def acked_beyond_each(cursors: Mapping[int, tuple[Log, int]]) -> dict[int, Acked
 
 
 def _read(chunks: Sequence[_Chunk], log: Log, mark_delete: int) -> AckedBeyond:
-    # The log was read before the chunks, so a chunk may belong to a newer ledger.
+    # The log was read before the chunks, so a chunk's ledger may be missing from `log`.
     known = [chunk for chunk in chunks[:CHUNKS_READ] if log.has_ledger(chunk.ledger_id)]
     found = (
         (first, last)

@@ -158,12 +158,12 @@ def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
 
 
 def unread_letters(scope: Scope, *, limit: int) -> list[UnreadLetters]:
-    """Return the dead-letter topics in scope whose letters nobody reads. Topics without a subscription come first."""
+    """Return the topics in scope with letters that nobody reads. Topics without a subscription come first."""
     return fetch_text(UnreadLetters, over_letters("unread"), {"limit": limit, **scope.of_topics})
 
 
 def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger]:
-    """Return the ledgers in scope that have not been trimmed, keyed by id."""
+    """Return the ledgers from `ids` that are in scope and have not been trimmed, keyed by id."""
     rows = fetch(StoredLedger, "letters", "stored_ledgers", {"ledgers": list(ids), **scope.of_topics})
     return {row.ledger_id: row for row in rows}
 
