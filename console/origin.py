@@ -16,13 +16,13 @@ def origin_of(request: HttpRequest) -> str:
 
 
 def api_origin_of(request: HttpRequest) -> str:
-    """Return `token` for a bearer token, or else `api`, and the client's address."""
+    """Return `token ADDRESS` for a request with a bearer token, and `api ADDRESS` for any other."""
     has_token = request.headers.get("Authorization", "")[:7].lower() == "bearer "
     return f"{'token' if has_token else 'api'} {client_address(request)}".strip()
 
 
 def client_address(request: HttpRequest) -> str:
-    """Return the address that the outermost of VELA_PROXY_COUNT proxies saw, or else the peer's address."""
+    """Return the client's address. Behind VELA_PROXY_COUNT proxies, the address comes from X-Forwarded-For."""
     peer = str(request.META.get("REMOTE_ADDR", ""))
     proxies = getattr(settings, "VELA_PROXY_COUNT", 0)
     forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]

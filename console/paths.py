@@ -11,7 +11,7 @@ _HERE: Final = Path(__file__).resolve().parent
 
 
 def _folder(name: str) -> Path:
-    """Return a folder inside the installed package, or beside the package in a checkout."""
+    """Return a folder of the installed package. In a checkout, the folder is beside the package."""
     inside = _HERE / name
     return inside if inside.is_dir() else _HERE.parent / name
 

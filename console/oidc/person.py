@@ -1,4 +1,4 @@
-"""Turn the login server's claims into a user of Vela with roles."""
+"""Find or create the user for an OpenID Connect login, and store the user's roles."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ _LONGEST_NAME: Final = 150
 
 
 def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> User:
-    """Return the user with the roles of this login, and create the user at the first login.
+    """Find or create the user, and store the roles that the user's groups give.
 
-    Raises LoginRefused for a deactivated user, an e-mail address marked as unverified, and a subject with a NUL.
-    A first login is also refused if the name is taken, or if no claim is a valid name.
+    Raises LoginRefused with the reason.
     """
     if claims.get("email") and claims.get("email_verified") in (False, "false"):
         raise LoginRefused(
@@ -59,7 +58,7 @@ def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> 
 
 
 def groups_in(claims: dict[str, Any], settings: LoginSettings) -> list[str]:
-    """Return the user's groups. The claim's name may be a path, such as `realm_access.roles`."""
+    """Return the user's groups. The name of the groups claim may be a path, such as `realm_access.roles`."""
     name = settings.oidc_groups_claim
     found: Any = claims.get(name)
     if found is None:
@@ -90,7 +89,7 @@ def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
     name = _name_in(claims)
     try:
         with transaction.atomic():
-            user = User.objects.create_user(name)  # Without a usable password
+            user = User.objects.create_user(name)  # The user has no usable password
             Identity.objects.create(user=user, issuer=claims["iss"], subject=claims["sub"])
     except IntegrityError:
         # A concurrent login of the same identity may have created the user.

@@ -19,7 +19,7 @@ __all__ = ["LoginServer", "forget", "keys_of", "login_server", "request"]
 TIMEOUT_S: Final = 10.0
 
 _KEPT_S: Final = 3600.0
-# A token with an unknown key makes the console read the keys again, at most once in this time.
+# A token with an unknown key makes the console read the keys again, unless the keys were read in the last 30 s.
 _KEYS_ANEW_S: Final = 30.0
 
 _servers: Final[dict[str, tuple[float, LoginServer]]] = {}
@@ -35,11 +35,11 @@ class LoginServer:
     token_endpoint: str
     jwks_uri: str
     userinfo_endpoint: str  # Empty if the server has none
-    takes_basic: bool  # Accepts the client's secret in the Authorization header
+    takes_basic: bool  # The server accepts the client's secret in the Authorization header
 
 
 def login_server(issuer: str) -> LoginServer:
-    """Return the server's addresses, read at most an hour ago.
+    """Return the server's addresses, which are cached for an hour.
 
     Raises ServerAway if the discovery document cannot be read, names another issuer, or lacks a valid endpoint.
     """
@@ -68,8 +68,9 @@ def login_server(issuer: str) -> LoginServer:
 
 
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
-    """Return the keys that check the server's tokens, read at most an hour ago, or 30 s ago with `anew`.
+    """Return the public keys for verifying the server's tokens.
 
+    The keys are cached for an hour. With `anew`, keys older than 30 s are read again.
     Raises ServerAway if the server sends no readable key.
     """
     kept = _keys.get(server.issuer)
@@ -81,7 +82,10 @@ def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
 
 
 def _read(document: dict[str, Any], url: str) -> KeySet:
-    """Ignore keys that cannot be read, as section 5 of RFC 7517 recommends. Raises ServerAway if there are none."""
+    """Return the readable keys. RFC 7517 recommends ignoring the others.
+
+    Raises ServerAway if no key is readable.
+    """
     listed = document.get("keys")
     found: list[Key] = []
     fault: Exception | None = None
@@ -102,7 +106,7 @@ def forget() -> None:
 
 
 def request(method: str, url: str, **how: Any) -> httpx.Response:
-    """Send a request to the server. Raises ServerAway for a missing answer and for a status of 500 or above."""
+    """Send a request to the server. Raises ServerAway if no answer arrives or the status is at least 500."""
     try:
         answer = httpx.request(method, url, timeout=TIMEOUT_S, **how)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -127,7 +131,7 @@ def _address(document: dict[str, Any], name: str, issuer: str) -> str:
     """Return an endpoint. An https issuer must have https endpoints."""
     url = document.get(name)
     schemes = ("https",) if urlsplit(issuer).scheme == "https" else ("https", "http")
-    with suppress(ValueError):  # urlsplit refuses an unclosed bracket
+    with suppress(ValueError):  # urlsplit raises ValueError for an unclosed bracket
         if isinstance(url, str) and urlsplit(url).scheme in schemes:
             return url
     raise ServerAway(f"the discovery document of {issuer} has no {name} with {' or '.join(schemes)}")

@@ -11,7 +11,7 @@ __all__ = ["count_failure", "may_try"]
 
 
 def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
-    """Return whether this user may try a code or password. If not, AxesMiddleware answers 429."""
+    """Return whether this user may try a code or password. If the user may not, AxesMiddleware answers 429."""
     if not apps.is_installed("axes"):
         return True
     from axes.handlers.proxy import AxesProxyHandler  # The import fails without the app axes

@@ -1,4 +1,4 @@
-"""Keep a user who gave the right password in the session until the login is complete."""
+"""After the password, store the user in the session until the login is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEY: Final = "half_login"
 
 
 def begin(request: HttpRequest, user: User, next_page: str) -> None:
-    """Remember the user, and the page to open after the login."""
+    """Store the user and the page that opens after the login."""
     request.session.cycle_key()
     request.session[_KEY] = {
         "user": user.pk,
@@ -32,7 +32,7 @@ def begin(request: HttpRequest, user: User, next_page: str) -> None:
 def half_logged_in(request: HttpRequest) -> User | None:
     """Return the user who gave the right password in the last ten minutes, or None.
 
-    Also returns None if the user was deactivated or the password was changed.
+    Returns None if the user was deactivated or the password was changed.
     """
     kept = request.session.get(_KEY)
     if kept is None or time.time() > kept["until_s"]:

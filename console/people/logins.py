@@ -28,9 +28,9 @@ class Users(ModelBackend):
         password: str | None = None,
         **more: Any,
     ) -> User | None:
-        """Refuse users of the login server, even if they have a password.
+        """Refuse users of the OpenID Connect server, even if they have a password.
 
-        These users are exempt from VELA_REQUIRE_SECOND_FACTOR. With VELA_LOCAL_LOGIN=0, accept only superusers.
+        With VELA_LOCAL_LOGIN=0, accept only superusers.
         """
         user = super().authenticate(request, username, password, **more)
         if user is None or not (broker_settings().local_login or user.is_superuser):
@@ -47,7 +47,7 @@ class Users(ModelBackend):
         return await sync_to_async(self.authenticate)(request, username, password, **more)
 
     def get_user(self, user_id: int) -> User | None:
-        """Return None for a user who lacks a required second factor. The user's next login sets one up."""
+        """Return None for a user who lacks a required second factor. At the next login, the user sets up the factor."""
         users = User.objects.select_related("preferences").filter(pk=user_id)
         lacking = lack_a_required_factor()
         user = (users if lacking is None else users.exclude(lacking)).first()

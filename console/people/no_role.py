@@ -1,4 +1,4 @@
-"""The text that a user without a role reads."""
+"""The text for a user without a role."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_GROUPS: Final = 20
 
 
 def explain(request: HttpRequest, name: str, groups: Sequence[str], settings: LoginSettings) -> None:
-    """Store the user's name, login server and groups in the session for `why_no_role`."""
+    """Store the names of the user, the login server and the groups in the session."""
     request.session[_KEY] = {
         "name": name,
         "server": settings.oidc_name,

@@ -25,7 +25,7 @@ def offer(request: HttpRequest, user: AbstractBaseUser) -> dict[str, Any]:
 
 
 def offered(request: HttpRequest) -> str:
-    """Return the secret from the session, or "" if it is missing or cannot be decrypted."""
+    """Return the secret from the session, or "" if no secret can be decrypted."""
     try:
         return unsealed(request.session.get(_KEY, ""))
     except InvalidToken:

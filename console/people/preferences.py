@@ -24,7 +24,7 @@ __all__ = ["OwnPreferences", "set_language", "set_zone", "use_preferences_of"]
 class OwnPreferences:
     """Middleware that applies the user's time zone and language. It must run after AuthenticationMiddleware.
 
-    Without a login or a chosen language, the choice of Django's LocaleMiddleware remains.
+    If the user has not chosen a language, the language of Django's LocaleMiddleware remains.
     """
 
     sync_capable = True
@@ -40,9 +40,9 @@ class OwnPreferences:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if is_api_path(request.path):
-            translation.activate("en")  # process_view does not run for unknown addresses
+            translation.activate("en")  # Django does not call process_view for unknown URLs
         if self._async:
-            return self.get_response(request)  # Time zone and language end with the request's context
+            return self.get_response(request)  # No reset is needed, because each request has its own context
         try:
             return self.get_response(request)
         finally:
@@ -72,14 +72,14 @@ def set_language(user: AbstractBaseUser, code: str) -> None:
 
 def _preferences_of(user: AbstractBaseUser | AnonymousUser) -> Preferences | None:
     try:
-        found: Preferences = user.preferences  # type: ignore[union-attr]  # the other side of Preferences.user
+        found: Preferences = user.preferences  # type: ignore[union-attr]  # The reverse of Preferences.user
     except ObjectDoesNotExist:
         return None
     return found
 
 
 def _use(preferences: Preferences | None) -> None:
-    """Activate the time zone and the language. Ignore choices that no longer exist."""
+    """Activate the time zone and the language. Ignore a zone or language that Vela no longer offers."""
     is_known = preferences is not None and preferences.time_zone in zone_names()
     timezone.activate(
         ZoneInfo(preferences.time_zone) if preferences and is_known else timezone.get_default_timezone()

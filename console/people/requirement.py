@@ -1,6 +1,6 @@
 """The step after a correct password: a code, the setup of a second factor, or the login.
 
-Users of the login server need no second factor, because they cannot log in with a password.
+Users of the OpenID Connect server need no second factor, because the console accepts no password from them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_required(user: AbstractBaseUser) -> bool:
 
 
 def lack_a_required_factor() -> Q | None:
-    """Return a condition for users who lack a required second factor. Return None if nobody must have one."""
+    """Return a condition for users who lack a required second factor. Return None if no user needs a factor."""
     required = _required()
     return None if required is None else required & ~Q(_has_factor())
 

@@ -41,7 +41,7 @@ __all__ = [
 RECOVERY_CODES: Final = 10
 
 _SECRET_BYTES: Final = 20
-_CLOCK_STEPS: Final = 1  # Steps of 30 s by which a phone's clock may differ
+_CLOCK_STEPS: Final = 1  # The phone's clock may differ by one step of 30 s
 _NO_STEP: Final = -1
 _CODE: Final = re.compile(r"[0-9]{6}")
 
@@ -82,7 +82,7 @@ def factor_of(user: AbstractBaseUser) -> SecondFactor | None:
 def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
     """Store the second factor and return the recovery codes, which cannot be read again.
 
-    Raises FactorRefused for a wrong code, and if the user already has a second factor.
+    Raises FactorRefused if the code is wrong or the user already has a second factor.
     """
     step = _step_of(secret, code, after=_NO_STEP) if secret else None
     if step is None:
@@ -99,7 +99,7 @@ def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
 
 
 def accepts(user: AbstractBaseUser, given: str) -> bool:
-    """Return whether this is a valid code of the app or a recovery code. Accept each code only once."""
+    """Return whether this is a valid code of the app or a recovery code. Each code is valid only once."""
     with transaction.atomic():
         factor = SecondFactor.objects.select_for_update().filter(user_id=user.pk).first()
         return factor is not None and (_uses_code(factor, given) or _uses_recovery_code(factor, given))

@@ -8,12 +8,12 @@ from zoneinfo import available_timezones
 
 __all__ = ["zone_names"]
 
-# Folders of old names, and of zones that are not places.
+# Zone names that begin with these words are old, or do not name a place.
 _OLD_NAMES: Final = frozenset(("Etc", "SystemV", "US", "posix", "right"))
 
 
 @cache
 def zone_names() -> tuple[str, ...]:
-    """Return UTC first, then the places in alphabetical order."""
+    """Return UTC, then the other zones in alphabetical order."""
     places = (name for name in available_timezones() if "/" in name)
     return ("UTC", *sorted(name for name in places if name.partition("/")[0] not in _OLD_NAMES))

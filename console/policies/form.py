@@ -1,4 +1,4 @@
-"""The form for the policies of a namespace or a topic. An empty field inherits from the level above."""
+"""The form for the policies of a namespace or a topic. An empty field inherits its value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from console.words.policies import grouped
 
 __all__ = ["PolicyForm"]
 
-_LONGEST = 100  # Characters in a value
+_LONGEST = 100  # Maximum length of a value, in characters
 
 
 class PolicyForm(forms.Form):
@@ -51,7 +51,7 @@ class PolicyForm(forms.Form):
             raise ValidationError(_("Nothing changes: every value is as it was."))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the changed and removed policies as parameters. Call this only for a form without errors."""
+        """Return the policies to set and to unset. Call this only for a form without errors."""
         given = self._given()
         changed = {
             name: text for name, text in given.items() if text and not self._policies[name].is_own(text)

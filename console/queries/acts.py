@@ -47,7 +47,7 @@ class ActRow:
     undo_until: datetime | None
     created_at: datetime
     finished_at: datetime | None
-    undoable: bool  # The undo window is open, and no later act moved the same cursors
+    undoable: bool  # The act can still be undone
     undone_by_id: int | None
 
 
@@ -55,7 +55,7 @@ class ActRow:
 class ActsAsked:
     """The filters of the act log, and the start of the page."""
 
-    search: str = ""  # Part of a topic, subscription or user name
+    search: str = ""  # Part of the name of a topic, subscription or user
     kind: str = ""  # Empty for all kinds
     state: str = ""
     before: int | None = None  # Last id of the previous page
@@ -76,27 +76,30 @@ def acts_of_partitioned(topic_id: int, subscription: str, ids: list[int]) -> lis
 
 
 def latest_acts(scope: Scope) -> list[ActRow]:
-    """Return the latest 8 acts in the part of the log that the user may see."""
+    """Return the latest 8 acts that the user may see."""
     return _log(ActsAsked(), scope, None, RECENT)
 
 
 def plans_for_second_person(scope: Scope) -> list[ActRow]:
-    """Return the latest 8 planned acts that the user may see and that wait for a second person's approval.
+    """Return the latest 8 acts in scope that wait for a second person's approval.
 
-    The query looks only at the latest 500 acts of each namespace that requires two people.
+    Searches only the latest 500 acts of each namespace that requires this approval.
     """
     return _acts("for_second_person", {"people": list(PEOPLE), "limit": RECENT, **scope.of_acts})
 
 
 def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:
-    """Return a page of the log, newest first, and the next `before`, or None at the end."""
+    """Return a page of the log, newest first. Also return `before` for the next page, or None on the last page."""
     return acts_page(asked, scope, before=asked.before, limit=LOG_ROWS)
 
 
 def acts_page(
     asked: ActsAsked, scope: Scope, *, before: int | None, limit: int
 ) -> tuple[list[ActRow], int | None]:
-    """Return at most `limit` acts older than `before`, newest first, and the next `before`, or None at the end."""
+    """Return at most `limit` acts older than `before`, newest first.
+
+    Also return `before` for the next page, or None on the last page.
+    """
     rows = _log(asked, scope, before, limit + 1)
     return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 

@@ -62,7 +62,7 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringRow:
-    """An alert of a rule for a subscription, a topic or the broker."""
+    """A rule's alert about a subscription, a topic or the broker."""
 
     id: int
     rule_id: int | None
@@ -117,7 +117,7 @@ def firing_alerts(scope: Scope, *, before: int | None = None, limit: int = PAGE)
 def cleared_alerts(
     scope: Scope, *, before: tuple[int, int] | None = None, limit: int = PAGE
 ) -> list[FiringRow]:
-    """Return a page of cleared alerts, the last cleared first.
+    """Return a page of cleared alerts, most recently cleared first.
 
     `before` is the `cleared_ms` and the id of the last row on the previous page. If another page follows, the list
     has `limit` + 1 rows.
@@ -128,8 +128,8 @@ def cleared_alerts(
 
 
 def matches(rule: Mapping[str, object], now_ms: int) -> list[MatchRow]:
-    """Return the subscriptions, topics or broker that are over a rule's limit now.
+    """Return everything that is over a rule's limit now.
 
-    The rule does not have to be stored.
+    The rule may be unsaved.
     """
     return fetch_text(MatchRow, matches_statement(), matches_parameters(rule, now_ms))

@@ -38,7 +38,7 @@ CONSUMER_FLAGS: Final = (
     "old",
 )
 PRODUCER_FLAGS: Final = ("refused", "old")
-_OLD_PROTOCOL: Final = 11  # Pulsar's protocol version 12 added CommandActiveConsumerChange
+_OLD_PROTOCOL: Final = 11  # Version 12 of Pulsar's protocol added CommandActiveConsumerChange
 _LAST: Final = 2**63 - 1  # Sorts after every key and number
 _NAME_CHARACTERS: Final = 200  # The index contains only this many characters of each name
 
@@ -50,8 +50,7 @@ class _Order:
     """The order of a list, by a column and then by the row's key."""
 
     column: str
-    # The column's type in PostgreSQL. PostgreSQL would not use the index for a value of another type.
-    type: str
+    type: str  # The column's type in PostgreSQL
     field: str
     before_all: str | float  # Sorts before every row
     is_descending: bool = True
@@ -126,17 +125,17 @@ PRODUCER_ORDERS: Final = {
 class ClientsAsked:
     """The filters, order and page of a list.
 
-    A text filter finds rows whose column contains the text, in upper or lower case. "" means no filter.
+    A text filter ignores case and finds the text anywhere in the column. "" means no filter.
     """
 
-    topic: str = ""  # A full name finds only the topic and its partitions
+    topic: str = ""  # A full topic name finds only the topic and its partitions
     subscription: str = ""
     name: str = ""
     address: str = ""
     version: str = ""
     flag: str = ""  # One of CONSUMER_FLAGS or PRODUCER_FLAGS
     order: str = "name"
-    after: str = ""  # Value of the previous page's last row
+    after: str = ""  # Sort value of the previous page's last row
     after_key: int = 0  # Key of the previous page's last row; 0 = first page
     limit: int = PAGE_ROWS
 
@@ -153,7 +152,7 @@ class ConsumerRow:
     key: int
     topic_name: str
     partition: int  # -1 = the topic is not a partition
-    subscription_id: int | None  # None = not durable, such as a reader's subscription
+    subscription_id: int | None  # None = a subscription that is not durable, such as a reader's
     subscription_name: str
     subscription_type: str
     name: str
@@ -165,7 +164,7 @@ class ConsumerRow:
     connected_ms: int
     permits: int
     unacked_messages: int
-    blocked: bool  # The broker sends no more, because too many messages are unacked
+    blocked: bool  # The broker sends no more messages, because too many messages are unacked
     writable: bool
     messages_out: int
     bytes_out: int
@@ -177,8 +176,8 @@ class ConsumerRow:
     last_flow_ms: int  # 0 = never
     last_delivery_ms: int  # 0 = never
     last_ack_ms: int  # 0 = never
-    # Time when the oldest unacked message was delivered. On Exclusive and Failover, it is the time of the latest
-    # delivery. 0 means that no message is unacked, or that the subscription is not durable.
+    # Time when the oldest unacked message was delivered. For Exclusive and Failover subscriptions, the field has the
+    # time of the latest delivery. 0 means that no message is unacked, or that the subscription is not durable.
     oldest_delivered_ms: int
     updated_ms: int
     properties: dict[str, str]
@@ -235,7 +234,7 @@ def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
 def consumers_of(subscriptions: Sequence[int], *, limit: int = CONSUMERS_SHOWN) -> list[ConsumerRow]:
     """Return the consumers of the subscriptions, sorted by priority and name.
 
-    If there are more than `limit`, leaves out the last ones by name.
+    Returns only the first `limit` consumers by name.
     """
     asked = ClientsAsked(limit=limit)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))

@@ -1,7 +1,7 @@
 """The entries that a cursor has acked beyond its mark-delete position.
 
 The index of an entry is its number in the log, counted over all ledgers. A run is a range of indexes. The broker stores
-these acks in chunks, each for 32,768 entries of a ledger.
+acks beyond the mark-delete position in chunks. A chunk covers 32,768 entries of a ledger.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ Run = tuple[int, int]  # First and last index, inclusive
 class AckedBeyond:
     """The acked entries after a cursor's mark-delete position."""
 
-    runs: tuple[Run, ...]  # Sorted by index, never adjacent
+    runs: tuple[Run, ...]  # Sorted by index; no two runs are adjacent
     entries: int
-    ack_sets: Mapping[int, int]  # Bitset of the unacked messages in a batch, by the batch's index
+    ack_sets: Mapping[int, int]  # Keyed by the index of a batch; a set bit means an unacked message
     complete: bool  # False = only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
-        """Yield the indexes from `index` to `end - 1` that are not completely acked.
+        """Yield the indexes of entries with unacked messages, from `index` to `end - 1`.
 
-        If only the first chunks were read, stop at the last known run, because later acks are unknown.
+        If only the first chunks were read, stop before the last known run, because later acks are unknown.
         """
         if not self.complete:
             end = min(end, self.runs[-1][0] if self.runs else index)
@@ -65,12 +65,12 @@ class _Chunk:
 
 
 def acked_beyond(subscription_id: int, log: Log, mark_delete: int) -> AckedBeyond:
-    """Read the acked entries after the index `mark_delete`, at most 64 chunks of the cursor."""
+    """Read the acked entries after the index `mark_delete`, from at most 64 chunks."""
     return acked_beyond_each({subscription_id: (log, mark_delete)})[subscription_id]
 
 
 def acked_beyond_each(cursors: Mapping[int, tuple[Log, int]]) -> dict[int, AckedBeyond]:
-    """Read the acked entries of several subscriptions, by id, as `acked_beyond` does."""
+    """Return the result of `acked_beyond` for each subscription id."""
     chunks: dict[int, list[_Chunk]] = {each: [] for each in cursors}
     for row in fetch(_Chunk, "subscription", "chunks", {"cursors": list(cursors), "limit": CHUNKS_READ + 1}):
         chunks[row.cursor_id].append(row)
@@ -78,7 +78,7 @@ def acked_beyond_each(cursors: Mapping[int, tuple[Log, int]]) -> dict[int, Acked
 
 
 def _read(chunks: Sequence[_Chunk], log: Log, mark_delete: int) -> AckedBeyond:
-    # The log was read earlier, so the cursor may have acks in a ledger that the log lacks.
+    # The log was read before the chunks, so a chunk's ledger may be missing from `log`.
     known = [chunk for chunk in chunks[:CHUNKS_READ] if log.has_ledger(chunk.ledger_id)]
     found = (
         (first, last)
@@ -108,10 +108,10 @@ def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
 
 
 def members_of(column: bytes) -> dict[int, int]:
-    """Return the bitset of the unacked messages in each partly acked batch, by entry id.
+    """Return the bitset of the unacked messages in each partly acked batch, keyed by entry id.
 
-    The layout is the version byte 1, and for each entry an id (u64), a length (u16) and the bitset. All values are
-    little-endian. An unknown layout gives an empty dictionary, so that the pages open if the broker is newer.
+    The column starts with the version byte 1. Each entry follows as an id (u64), a length (u16) and a bitset, all
+    little-endian. Another version gives an empty dictionary, so that the pages work with a newer broker.
     """
     found: dict[int, int] = {}
     at = 1
@@ -123,7 +123,7 @@ def members_of(column: bytes) -> dict[int, int]:
 
 
 def _joined(runs: Iterable[Run]) -> Iterator[Run]:
-    # Runs are adjacent where two chunks meet.
+    # Join runs that meet at the border of two chunks.
     open_run: Run | None = None
     for first, last in runs:
         if open_run is not None and first <= open_run[1] + 1:

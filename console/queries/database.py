@@ -63,7 +63,7 @@ def statement(file: str, name: str) -> str:
 
 
 def parameters_of(alias: str) -> dict[str, Any]:
-    """Return the parameters with which psycopg opens a connection like Django's."""
+    """Return psycopg's parameters for a connection like Django's."""
     parameters = connections[alias].get_connection_params()
     return {name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")}
 
@@ -77,7 +77,7 @@ def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]
 
 
 def fetch_text(row_type: type[T], text: str, parameters: Mapping[str, Any]) -> list[T]:
-    """Run the query `text`, and otherwise do the same as `fetch`."""
+    """Run the query `text`, whose columns are the fields of `row_type`."""
     return _run(row_type, text, parameters)
 
 
@@ -86,7 +86,7 @@ def fetch_entries(
 ) -> list[T]:
     """Run a query of log.sql on segments, which are tables of entries, and on files of offloaded ledgers.
 
-    Leaves out files that retention has deleted and segments that were dropped. Raises
+    Leaves out dropped segments, and files that retention has deleted. Raises
     pipeline.errors.OffloadUnavailable if a file cannot be read or was lost.
     """
     segments = sorted(each for each in stores if isinstance(each, int))

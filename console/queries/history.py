@@ -1,6 +1,6 @@
-"""The history of a topic, of a subscription or of all topics, with the acts in that time.
+"""The history of topics and subscriptions, for charts.
 
-A point stores the numbers of 10 seconds to 1 hour. A frame is the time that a chart covers. An act is a logged change,
+A point stores the numbers of one period. A frame is the time that a chart covers. An act is a logged change,
 such as the reset of a cursor.
 """
 
@@ -37,12 +37,12 @@ __all__ = [
 PARTITIONS_CHARTED: Final = 100  # Limited because a chart looks up each step for each partition
 _ACTS = 50
 _HOUR_MS = 3_600_000
-_LATE_MS = 300_000  # Longest lag of the points that a sparkline allows
+_LATE_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActMark:
-    """An act that was applied during the time of a chart."""
+    """An act that was applied in the time that a chart covers."""
 
     id: int
     kind: str
@@ -85,16 +85,16 @@ def history_of_topic(
 def history_of_subscription(
     topic_id: int, subscription_id: int, window_name: str, now: Level, *, created_at: datetime
 ) -> History:
-    """Return the history of a subscription of an unpartitioned topic or of a partition."""
+    """Return the history of a subscription on one partition or on an unpartitioned topic."""
     window = window_of(window_name)
     return _history(topic_id, subscription_id, window, now, created_at=created_at, is_sum=False)
 
 
 def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_name: str) -> History:
-    """Return the history of a subscription of a partitioned topic, summed over its cursors.
+    """Return the history of a subscription of a partitioned topic, summed over the partitions.
 
-    Pass 1 to PARTITIONS_CHARTED cursors. The largest backlog in a step is the sum of the partitions' largest backlogs,
-    even if they occurred at different times.
+    `cursors` has 1 to PARTITIONS_CHARTED rows. The largest backlog in a step is the sum of the partitions'
+    largest backlogs, even if they occurred at different times.
     """
     window = window_of(window_name, is_sum=True)
     frame = frame_of(window, time.time_ns() // 1_000_000)
@@ -116,7 +116,7 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
         )
         for head in heads.values()
     ]
-    # Without series, the subscription was just deleted, and the numbers of all steps are unknown.
+    # If the subscription was just deleted, all numbers are unknown.
     return History(
         window=window,
         from_ms=frame.from_ms,
@@ -132,10 +132,10 @@ def history_of_everything(window_name: str) -> History:
 
 
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
-    """Return the backlog of the last hour, for the rows of a list.
+    """Return the backlog in the last hour for each topic or subscription in a list.
 
-    `backlogs` has the current backlogs by topic id and subscription id. Subscription 0 is the topic itself. Returns {}
-    if the stored points lag by more than 5 minutes.
+    `backlogs` has the current backlogs, keyed by topic id and subscription id. Subscription 0 is the topic itself.
+    Returns an empty dictionary if the stored points end more than 5 minutes ago.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS
@@ -194,14 +194,14 @@ def _history(
 
 
 def rolled_up_until() -> dict[int, int]:
-    """Return the time in ms up to which points are complete, by resolution in seconds."""
+    """Return the time in ms up to which the points of each resolution are complete."""
     return {row.resolution_s: row.until_ms for row in fetch(_Progress, "history", "progress", {})}
 
 
 def readings_of(
     frame: Frame, until_ms: Mapping[int, int], rows: Collection[tuple[int, int]]
 ) -> list[Reading]:
-    """Return the points of a frame for pairs of a topic's id and a subscription's id.
+    """Return the points in a frame. `rows` are pairs of a topic id and a subscription id.
 
     Subscription 0 is the topic itself. `until_ms` is the result of `rolled_up_until`.
     """
@@ -218,7 +218,7 @@ def readings_of(
 
 
 def ends_of(frame: Frame, until_ms: Mapping[int, int]) -> dict[str, int]:
-    """Return query parameters with the time range to read from the points of each resolution."""
+    """Return the time range to read at each resolution, as query parameters."""
     ends: dict[str, int] = {}
     for resolution_s, (from_ms, to_ms) in spans(frame, until_ms).items():
         ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
@@ -233,11 +233,11 @@ def acts_in(
     until_ms: int | None = None,
     subscription: str | None = None,
 ) -> tuple[ActMark, ...]:
-    """Return at most 50 acts that were applied in this time, newest first.
+    """Return at most 50 applied acts in a time range, newest first.
 
-    `topic_id` 0 means all topics. `subscription_id` 0 means all subscriptions of the topic, or, if `subscription` is
-    given, those with this name. Includes acts on the topic itself. Leaves out offset commits of pull consumers.
-    Considers only the newest 200 acts before `until_ms`.
+    `topic_id` 0 means all topics. `subscription_id` 0 means all subscriptions. `subscription` is a subscription name;
+    None means all names. Includes acts on the topic itself. Leaves out offset commits of pull consumers. Searches only
+    the newest 200 acts before `until_ms`.
     """
     return tuple(
         fetch(

@@ -27,7 +27,7 @@ class PartitionsDiagnosis:
 
 
 def diagnose_partitions(rows: Sequence[CursorRow], *, now_ms: int) -> PartitionsDiagnosis:
-    """Diagnose a subscription's 20 worst cursors, sorted by state and then by backlog."""
+    """Diagnose the 20 worst cursors of a subscription, ranked by state and then by backlog."""
     worst = sorted(rows, key=lambda row: (row.state or _UNREPORTED, -row.backlog_messages))
     known = subscription_heads([row.id for row in worst[:PARTITIONS_DIAGNOSED]])
     heads = [known[row.id] for row in worst if row.id in known]

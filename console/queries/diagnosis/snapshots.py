@@ -59,14 +59,14 @@ _RATES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The data of a diagnosis that other blocks of the subscription's page also show."""
+    """The data that a diagnosis shares with other blocks of the subscription's page."""
 
     log: Log
     mark_delete: int  # Index of the mark-delete entry in the log
     acked: AckedBeyond
     pending: Sequence[PendingRow]
     consumers: Sequence[ConsumerRow]
-    first: EntryAt | None  # First entry that is not completely acked; None = no such entry, or unreadable
+    first: EntryAt | None  # First entry with an unacked message; None = not found or not readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class _DatabaseRow:
 
 
 def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[int, Snapshot]:
-    """Read the snapshots of these subscriptions, by id. Leaves out a subscription that was just deleted."""
+    """Return the snapshots, keyed by subscription id. Leaves out subscriptions that were just deleted."""
     logs = logs_of(sorted({head.topic_id for head in heads}))
     cursors = {
         head.id: (log, log.index_of(head.mark_delete_ledger, head.mark_delete_entry))
@@ -172,12 +172,12 @@ def _consumers(subscriptions: Sequence[int]) -> list[ConsumerRow]:
     found = consumers_of(subscriptions, limit=most)
     if len(found) < most or len(subscriptions) == 1:
         return found
-    # The query reached its limit, so it may have left out all consumers of some subscriptions.
+    # The limit may have cut off all consumers of some subscriptions.
     return [row for each in subscriptions for row in consumers_of([each], limit=CONSUMERS_SHOWN)]
 
 
 def _share(rows: int, subscriptions: int) -> int:
-    """Share a budget of rows among subscriptions. Each subscription gets at least a tenth of the rows."""
+    """Return the number of rows to read for each subscription, at least a tenth of `rows`."""
     return max(rows // 10, rows // max(1, subscriptions))
 
 
@@ -203,7 +203,7 @@ def _first_place(log: Log, mark_delete: int, acked: AckedBeyond) -> Place | None
 
 
 def snapshots_of(read: Sequence[tuple[SubscriptionHead, Parts]], *, now_ms: int) -> dict[int, Snapshot]:
-    """Return the snapshots by the subscription's id. Leaves out a subscription that was just deleted."""
+    """Return the snapshots, keyed by subscription id. Leaves out subscriptions that were just deleted."""
     ids = [head.id for head, _ in read]
     around = {row.id: row for row in fetch(_Around, "diagnosis", "around", {"subscriptions": ids})}
     delayed: dict[int, list[_DelayedRow]] = {head.topic_id: [] for head, _ in read}
@@ -299,7 +299,7 @@ def _ms(moment: datetime | None) -> int:
 
 
 def _on_this_clock(moment: datetime | None, ahead_ms: int) -> int:
-    """Convert a time by the database's clock to this process's clock. None gives 0."""
+    """Convert a time of the database's clock to a time of this process's clock. None gives 0."""
     return 0 if moment is None else _ms(moment) + ahead_ms
 
 
@@ -334,7 +334,7 @@ def _key_block(around: _Around, rows: Sequence[ConsumerRow]) -> KeyBlock | None:
 
 def _consumer(row: ConsumerRow, deliveries: Sequence[PendingRow]) -> Consumer:
     mine = [each for each in deliveries if each.consumer_key == row.key]
-    # Only the first deliveries by position are read, so the oldest delivery may be missing.
+    # `deliveries` covers only the first positions, so the oldest delivery may be missing.
     delivered_ms = [row.oldest_delivered_ms, *(each.delivered_ms for each in mine)]
     oldest_ms = min((each for each in delivered_ms if each), default=0)
     return Consumer(

@@ -35,7 +35,7 @@ def has_usual_name(topic: str) -> bool:
 
 
 def possible_origins(name: str) -> Iterator[Origin]:
-    """Yield at most 40 pairs that fit a name of the form TOPIC-SUBSCRIPTION-DLQ.
+    """Yield at most 40 pairs of topic and subscription that fit a name of the form TOPIC-SUBSCRIPTION-DLQ.
 
     A name with several hyphens fits several pairs.
     """

@@ -53,7 +53,7 @@ class LetterTopicRow:
     id: int
     name: str
     messages_in: int | None
-    waiting_messages: int | None  # Largest backlog of a subscription; None also without a subscription
+    waiting_messages: int | None  # Largest backlog of a subscription; None = no subscription, or no report
     stored_bytes: int | None
     last_append_ms: int | None  # 0 = never
     updated_ms: int | None
@@ -62,7 +62,7 @@ class LetterTopicRow:
     worst_subscription: str | None
     oldest_ms: int | None  # Time when the oldest waiting letter was stored
     hour_messages: int | None
-    day_messages: int | None  # None = not reported, or some points of the day were not read
+    day_messages: int | None  # None = not reported, or points of the day are missing
     origins: tuple[Origin, ...]
 
 
@@ -116,8 +116,7 @@ class _Numbers:
     oldest_ledger: int | None
     oldest_segment: int | None
     oldest_entry: int
-    # In an offloaded ledger, the time of the ledger's first or last entry stands for the oldest letter's time. None if
-    # the ledger is not offloaded.
+    # Approximate: the time of the first or last entry of the offloaded ledger. None if the ledger is not offloaded.
     oldest_append_ms: int | None
 
 
@@ -125,7 +124,7 @@ class _Numbers:
 class _Published:
     topic_id: int
     hour_messages: int
-    day_messages: int | None  # None = some points of the day were not read
+    day_messages: int | None  # None = points of the day are missing
 
 
 def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
@@ -159,12 +158,12 @@ def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
 
 
 def unread_letters(scope: Scope, *, limit: int) -> list[UnreadLetters]:
-    """Return dead-letter topics in scope that nobody reads. Topics without a subscription come first."""
+    """Return the topics in scope with letters that nobody reads. Topics without a subscription come first."""
     return fetch_text(UnreadLetters, over_letters("unread"), {"limit": limit, **scope.of_topics})
 
 
 def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger]:
-    """Return the ledgers among `ids` that are in scope and have not been trimmed, by id."""
+    """Return the ledgers from `ids` that are in scope and have not been trimmed, keyed by id."""
     rows = fetch(StoredLedger, "letters", "stored_ledgers", {"ledgers": list(ids), **scope.of_topics})
     return {row.ledger_id: row for row in rows}
 
@@ -216,7 +215,7 @@ def _published(ids: Sequence[int]) -> dict[int, _Published]:
     now_ms, until_ms = time.time_ns() // 1_000_000, rolled_up_until()
     day = frame_of(WINDOWS["24h"], now_ms)
     ends = ends_of(day, until_ms)
-    # Count the hour in points of one minute. Points of ten minutes could leave out ten minutes of the hour.
+    # Count the hour in points of one minute, because points of ten minutes are too coarse.
     of_hour = ends_of(frame_of(window_of("1h", is_sum=True), now_ms), until_ms)
     ends |= {f"hour_{name}": at_ms for name, at_ms in of_hour.items()}
     rows = fetch(_Published, "letters", "published", {"ids": list(ids), **ends})
