@@ -1,4 +1,4 @@
-"""The decorator of views to which pages send their forms."""
+"""A decorator for views that receive forms."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ def post_only(
 ]:
     """Let POST through to the view, and redirect GET to the page with the form.
 
-    `names` are the view's arguments that the page needs. A browser sends GET if a login interrupted the form. If the
-    view answers with a page, htmx refreshes parts of that page with GET from this address, so the redirect keeps the
-    query string.
+    `names` are the view's arguments that the page's URL needs. After a login, a browser sends GET instead of the form.
+    The redirect keeps the query string: htmx uses it to ask for one part of a page.
     """
 
     def decorate(

@@ -108,13 +108,13 @@ class _Reading:
         *,
         pending_shown: int,
         consumer_key: int,
-        what_if_consumers: int,  # If 0, the page chooses
+        what_if_consumers: int,  # If 0, the page chooses a number
     ) -> None:
         self.head = head
         self.pending_shown = pending_shown
         self.consumer_key = consumer_key
         self.what_if_consumers = what_if_consumers
-        self._trouble = ""  # Says why offloaded messages cannot be read
+        self._trouble = ""  # The error from reading offloaded messages
 
     @cached_property
     def log(self) -> Log:
@@ -149,7 +149,7 @@ class _Reading:
             places.append((head.read_ledger, head.read_entry))
         try:
             return entries_at(self.log, places)
-        except OffloadUnavailable as error:  # The page still opens, and shows the error
+        except OffloadUnavailable as error:  # The page shows the error
             self._trouble = str(error)
             return {}
 
@@ -175,7 +175,7 @@ class _Reading:
         return {"head": self.head, "findings": self.findings}
 
     def badge(self) -> dict[str, Any]:
-        """Return the state, or the severity of an alarming finding while the broker has not judged the state yet."""
+        """Return the state. The severity of an alarming finding replaces the state "watching"."""
         judged = self.standing
         if self.is_watching and self.findings and self.findings[0].severity in _ALARMING:
             word, tone = severity_word(self.findings[0].severity)
@@ -308,7 +308,7 @@ class _Reading:
     def next_messages(self) -> dict[str, Any]:
         log, unacked = self.log, self.acked.ack_sets
         messages: list[PeekedMessage] = []
-        if self.known or not self._trouble:  # After a failed read, do not wait for the storage again
+        if self.known or not self._trouble:  # If no earlier read failed
             try:
                 messages = peek(
                     log,

@@ -1,4 +1,4 @@
-"""The choice of a theme. A cookie stores it, because the first paint must not wait for a script."""
+"""Store the user's theme in a cookie."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _YEAR_S = 365 * 24 * 3600
 @login_not_required
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
-    """Set the cookie, and go back to the page that the user came from."""
+    """Set the cookie, and redirect to the page in `next`."""
     back = request.POST.get("next", "")
     if not back.startswith("/") or not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
         back = "/"

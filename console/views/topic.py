@@ -47,7 +47,7 @@ TABS = (
     gettext_noop("policies"),
     gettext_noop("insights"),
 )
-_PARTITIONS = gettext_noop("partitions")  # Replaces the tab "ledgers" of a topic without partitions
+_PARTITIONS = gettext_noop("partitions")  # A partitioned topic has this tab instead of "ledgers"
 _INSIGHT_HOURS = 48
 _HOUR_MS = 3_600_000
 
@@ -55,7 +55,7 @@ _HOUR_MS = 3_600_000
 @require_safe
 @viewer
 def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show one topic. `tab` in the query string picks the block below the history."""
+    """Show one topic. `tab` in the query string selects the tab."""
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -65,14 +65,14 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     log = log_of(head.id)
     window = request.GET.get("range", "")
     now = Level(backlog_messages=head.backlog_messages, stored_bytes=head.stored_bytes)
-    # The broker reports on each partition, never on the partitioned topic.
+    # The broker reports on each partition, not on the topic as a whole.
     followed = [row.id for row in queries.partitions(head.id)] if head.partitions else [head.id]
     live = tuple(f"topic:{topic_id}" for topic_id in followed)
     sources = [
         Source(
             name="numbers",
             template="console/parts/topic/numbers.html",
-            live=(*live, "acts"),  # The event "acts" announces that the topic was deleted
+            live=(*live, "acts"),  # Deleting the topic sends the event "acts"
             context=lambda: {"head": head, "log": log},
         ),
         *history_sources(
@@ -115,7 +115,7 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
             sums = subscription_sums(head.id, ends_of(head.id), after="", limit=queries.ROWS)
             return {"rows": [(row, standing_of(row)) for row in sums], "most": queries.ROWS}
         case "subscriptions":
-            # Count from logs and stored cursors, which gives exact numbers even if no broker runs.
+            # Counts from the log and the stored cursors are exact even if no broker runs.
             rows = queries.subscriptions(head.id, Ends.of(head.id, log))
             lines = sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows})
             return {"rows": rows, "lines": lines, "quota": _quota(head, rows), "most": queries.ROWS}
@@ -174,6 +174,6 @@ def _insights(topic_id: int) -> Mapping[str, Any]:
         "width": BARS_WIDTH,
         "height": BARS_HEIGHT,
         "latest": rows[0] if rows else None,
-        # The numbers of subscriptions appear when the hour is over, so the latest row often lacks them.
+        # `subscriptions` is set after the hour ends, so the latest row often lacks it.
         "active": next((row for row in rows if row.subscriptions), None),
     }

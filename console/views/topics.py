@@ -85,7 +85,7 @@ def _asked(query: QueryDict) -> TopicsAsked:
 
 
 def changed_query(query: QueryDict, **changes: str) -> str:
-    """Return the query string with these changes. An empty value removes its name."""
+    """Return the query string with these changes. An empty value removes the parameter."""
     changed = query.copy()
     for name, value in changes.items():
         if value:
@@ -98,9 +98,9 @@ def changed_query(query: QueryDict, **changes: str) -> str:
 def headings(
     query: QueryDict, orders: Collection[str], order: str, *, clear: Collection[str]
 ) -> dict[str, dict[str, object]]:
-    """Return the query string of each order, and whether the order is selected.
+    """Return the query string of each sort order, and whether the order is selected.
 
-    `clear` names the values that say where a page begins, because another order starts at its first page.
+    `clear` names the parameters to remove, because a new order starts on the first page.
     """
     cleared = dict.fromkeys((*clear, "part"), "")
     return {

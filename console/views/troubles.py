@@ -1,4 +1,4 @@
-"""The notices about broker and database, for a page that gets no server-sent events."""
+"""Notices about the broker and the database, for pages without server-sent events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["troubles"]
 @require_safe
 @viewer
 def troubles(request: HttpRequest, rights: Rights) -> JsonResponse:
-    """Answer with the data that the server-sent event `health` has."""
+    """Answer with the data of the server-sent event `health`."""
     state = chrome()
     notices = notices_of(state, state.waiting_in(rights.scope))
     return JsonResponse(notices.to_json(), headers={"Cache-Control": "private, no-store"})

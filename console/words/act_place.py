@@ -1,4 +1,4 @@
-"""The page to which the page of an act (operator change) links back."""
+"""The page to which an act's page links back. An act is a change that an operator plans and then applies."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ActPlace:
 
 
 def place_of(act: ActView) -> ActPlace:
-    """Return the page of the act's subject.
+    """Return a link to the topic, subscription or namespace of the act.
 
-    If the subject does not exist, return the page one level up. For an act on a user, return the act log.
+    If this object does not exist, the link leads one level up. For an act on a user, the link leads to the act log.
     """
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:

@@ -91,7 +91,7 @@ KINDS = {
     "test_alert_rule": gettext_noop("Test alert rule"),
 }
 ENDINGS: Final = frozenset(("delete_subscription", "delete_topic", "terminate", "truncate"))
-"""Kinds of acts that end something for good, so the operator must always type a name."""
+"""Kinds of acts for which the operator must always type a name."""
 OF_USERS: Final = frozenset(
     (
         "set_role",
@@ -104,7 +104,7 @@ OF_USERS: Final = frozenset(
         "renew_recovery_codes",
     )
 )
-"""Kinds of acts that change a user. These acts have no plan."""
+"""Kinds of acts that change a user."""
 STATES = {
     "plan_requested": (gettext_noop("waiting for a plan"), "warn"),
     "planned": (gettext_noop("planned"), "calm"),
@@ -118,30 +118,30 @@ STATES = {
 }
 
 
-_LAST_LATIN: Final = "\u2e7f"  # Higher characters are Chinese
+_LAST_LATIN: Final = "\u2e7f"  # Higher characters count as Chinese
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
 # A count in the broker's text, such as 12408 in "12408 messages". Ids and names do not match.
 _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
 )
 
-# A first word that is a name, such as shop/eu, orders-billing-DLQ or retention_ms.
+# A name at the beginning of a text, such as shop/eu, orders-billing-DLQ or retention_ms.
 _NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*(?:[^\s\-a-z,.;:!?)\"'’]|:\S|-[^\sa-z])")
 
 
 def title(kind: str) -> str:
-    """Return the heading for an act's kind, in the reader's language."""
+    """Return the heading for a kind of act, in the reader's language."""
     return _(KINDS.get(kind, kind.capitalize()))
 
 
 def state_word(state: str) -> tuple[str, str]:
-    """Return the word for a state, and the tone for its colour and icon."""
+    """Return the word and the tone (colour and icon) for a state."""
     word, tone = STATES.get(state, (state, "calm"))
     return _(word), tone
 
 
 def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
-    """Return the request as a phrase, such as "rewind by 15 min"."""
+    """Return the requested change as a phrase, such as "rewind by 15 min"."""
     phrase = _asked(kind, parameters, undo_of)
     chosen = parameters.get("partitions")
     if not isinstance(chosen, str):
@@ -285,9 +285,9 @@ def _moment(time_ms: int) -> str:
 
 
 def sentence(text: str, names: Iterable[str]) -> str:
-    """Give a text a capital letter and a full stop, and write its counts with narrow spaces.
+    """Return a text with a capital letter, a full stop, and narrow spaces in its counts.
 
-    A name at the beginning keeps its case. `names` adds names that look like plain words.
+    A name at the beginning keeps its case. `names` lists names that look like plain words.
     """
     text = _COUNTED.sub(lambda found: count(int(found[0])), text.strip())
     known = {known for name in names for known in (name, name.rpartition("/")[2]) if known}
@@ -297,7 +297,7 @@ def sentence(text: str, names: Iterable[str]) -> str:
     begin = text[:1] if begins_with_name else text[:1].upper()
     if text.endswith((".", "!", "?", "。")):
         return begin + text[1:]
-    own = _QUOTED.sub("", text)  # A name in quotation marks may be in any language
+    own = _QUOTED.sub("", text)  # Ignore quoted names, which may be in any language
     return begin + text[1:] + ("。" if own.rstrip()[-1:] > _LAST_LATIN else ".")
 
 
@@ -306,8 +306,7 @@ def must_type_name(
 ) -> bool:
     """Return whether an operator must type a name to apply the act.
 
-    The act may deliver `allowed_drift_messages` messages again beyond its plan. Without this argument, the plan's
-    number applies.
+    The act may redeliver `allowed_drift_messages` more messages than planned. By default, the plan sets this number.
     """
     if plan is None:
         return False
@@ -320,13 +319,13 @@ def must_type_name(
 
 
 def loses_messages(plan: Mapping[str, Any]) -> bool:
-    """Return whether the act skips or loses messages. A message copied to a dead-letter topic does not count."""
+    """Return whether the act skips or loses messages. Messages sent to a dead-letter topic do not count."""
     skipped = int(plan.get("skipped_messages") or 0) - int(plan.get("letter_messages") or 0)
     return skipped + int(plan.get("lost_messages") or 0) > 0
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return words for the effect on messages acked since the preview, or "" if there was none."""
+    """Return words for the effect on messages acked since the preview, or "" if there is no effect."""
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0

@@ -1,4 +1,4 @@
-"""The fixed English texts of broker and pipeline, for translators."""
+"""The fixed English texts of the broker and the pipeline, for translators."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["Flag", "flag_named"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """A word for a problem, and a sentence that explains it."""
+    """A word for a problem, and a sentence that explains the problem."""
 
     word: str
     tone: str
@@ -22,7 +22,7 @@ class Flag:
 
     @property
     def mark(self) -> str:
-        """The sign before the word, because colour must not be the only sign of the tone."""
+        """The symbol before the word, for readers who do not see the colour."""
         return "✕" if self.tone == "bad" else "▲"
 
 

@@ -1,4 +1,4 @@
-"""The sentences that refuse a password, or a code of the second factor."""
+"""Error messages about passwords and second factors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for the pages that search and follow messages."""
+"""Words for the pages that search messages or show new messages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def looked_at(
     unjudged: Mapping[str, int],
     gone: int,
 ) -> str:
-    """Return sentences that say how much the search looked at, how much matches, and how much was unreadable."""
+    """Return sentences about the searched entries, the matching messages and the unreadable entries."""
     look = (
         _("By key hash: looked at {number} of {entries}")
         if is_narrowed
@@ -146,7 +146,7 @@ def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -
 
 
 def filter_words(given: Mapping[str, Any]) -> list[str]:
-    """Return the filters of a form, each in a few words."""
+    """Describe each filter of a form in a few words."""
     path, value = given.get("path"), given.get("value")
     operator = given.get("op") or "="
     word = _(OPERATOR_WORDS[operator]) if operator in OPERATOR_WORDS else operator

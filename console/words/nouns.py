@@ -1,4 +1,4 @@
-"""Numbers with their nouns, such as 3 consumers."""
+"""Numbers with nouns, such as "3 consumers"."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ _NOUNS: Final[Mapping[str, Callable[[int], str]]] = {
 
 
 def counted(number: int | None, noun: str) -> str:
-    """Write a number of things in the reader's language. None is an unknown number."""
+    """Write a number and its noun in the reader's language. If the number is None, write "–"."""
     return _NOUNS[noun](0 if number is None else number).format(number=count(number))

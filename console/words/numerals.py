@@ -1,4 +1,4 @@
-"""How pages write numbers, sizes, rates and times. An unknown value is "–", never 0."""
+"""Functions that write numbers, sizes, rates and times. An unknown value becomes "–"."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 UNKNOWN = "–"
 _GAP = "\u202f"  # Narrow no-break space
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
-# The range of `datetime` without its first and last day, because a zone may shift the time by hours.
+# The range of `datetime`, one day shorter at each end because time zones shift times by hours.
 _FIRST_MS = -62_135_596_800_000 + 86_400_000
 _LAST_MS = 253_402_300_799_000 - 86_400_000
 
@@ -43,7 +43,7 @@ def count(number: int | None) -> str:
 
 
 def size(size_bytes: int | None) -> str:
-    """Write a size in powers of 1000 with at most three significant digits."""
+    """Write a size with a decimal unit, such as 12.5 kB."""
     if size_bytes is None:
         return UNKNOWN
     value, unit = float(size_bytes), 0
@@ -87,7 +87,7 @@ def latency(latency_ms: int | None) -> str:
 
 
 def ago(then_ms: int, now_ms: int) -> str:
-    """Write how long ago a time was, or how far ahead it is."""
+    """Write a time relative to now, such as "5 min ago"."""
     if then_ms > now_ms + 999:
         return _("in {span}").format(span=span((then_ms - now_ms) / 1000))
     if now_ms - then_ms < 950:
@@ -96,12 +96,12 @@ def ago(then_ms: int, now_ms: int) -> str:
 
 
 def is_time(then_ms: int) -> bool:
-    """Return whether the number is a time that every zone can write. Clients may send any number."""
+    """Return whether the number is a time that pages can show in every time zone. Clients may send any number."""
     return _FIRST_MS <= then_ms <= _LAST_MS
 
 
 def clock(then_ms: int, now_ms: int) -> str:
-    """Write a time in the user's zone with milliseconds, and its date if that is not today."""
+    """Write a time with milliseconds in the user's zone. Omit today's date."""
     if not is_time(then_ms):
         return _("{number} (not a time)").format(number=then_ms)
     zone = timezone.get_current_timezone()
@@ -122,17 +122,17 @@ def _in_zone(text: StrOrPromise) -> str:
 
 
 in_zone = lazy(_in_zone, str)
-"""Add the name of the user's time zone to a help text, each time the text is shown."""
+"""Return a lazy text that ends with the name of the user's time zone."""
 
 
 def in_utc(time_ms: int) -> str:
-    """Write a time for programs and addresses, such as 2026-03-01T14:30:00.000Z."""
+    """Write a time in UTC, such as 2026-03-01T14:30:00.000Z."""
     then = datetime.fromtimestamp(time_ms / 1000, UTC)
     return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_text(time_ms: int) -> str:
-    """Write a time in the user's zone, with its offset if the zone's clock shows the time twice."""
+    """Write a time in the user's zone. Add the UTC offset if a clock change repeats the time."""
     then = datetime.fromtimestamp(time_ms / 1000, timezone.get_current_timezone())
     if _is_unclear(then):
         return then.isoformat(" ", "milliseconds")
@@ -140,10 +140,10 @@ def time_text(time_ms: int) -> str:
 
 
 def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
-    """Read an ISO 8601 time into milliseconds since 1970.
+    """Convert an ISO 8601 time to milliseconds since 1970.
 
-    Without an offset, the time is in `zone`, by default the user's zone. Raises ValueError if the text is not
-    such a time, or if the zone's clock shows the time twice or never.
+    A text without a UTC offset is a time in `zone`, by default the user's zone. Raises ValueError if the text is not
+    an ISO 8601 time, or if a clock change repeats or skips the time.
     """
     zone = zone or timezone.get_current_timezone()
     name = timezone.get_current_timezone_name() if zone is timezone.get_current_timezone() else str(zone)
@@ -167,5 +167,5 @@ def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
 
 
 def _is_unclear(then: datetime) -> bool:
-    """Return whether the zone's clock shows the time twice or never."""
+    """Return whether a clock change repeats or skips the time."""
     return then.replace(fold=0).utcoffset() != then.replace(fold=1).utcoffset()

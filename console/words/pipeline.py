@@ -1,4 +1,4 @@
-"""The tones (colour and icon) in which pages show the states of pipeline runs."""
+"""The tones (colour and icon) for the states of pipeline runs."""
 
 from __future__ import annotations
 

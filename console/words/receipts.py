@@ -1,4 +1,4 @@
-"""The effects of an act (operator change), as rows for the tables on its page."""
+"""The effects of an act, as rows of tables. An act is a change that an operator plans and then applies."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "disconnect": ("consumers_closed",),
     "unload": ("consumers_closed",),
 }
-"""The counts that tables show, by kind of act."""
+"""The counts that the tables show for each kind of act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptRow:
-    """One count, as planned and as done."""
+    """One count, with the planned and the actual number."""
 
     label: str
     planned: int | None  # None if the plan lacks this count
@@ -69,15 +69,12 @@ class PartitionRow:
     in_flight_messages: int | None
     backlog_before: int | None  # None if `shown` is a result
     backlog_after: int | None
-    before: str | None  # Mark-delete position
+    before: str | None  # Mark-delete position before the act
     after: str | None
 
 
 def next_message(target: Mapping[str, Any]) -> str:
-    """Return the first message that a planned cursor move leaves unacked, or "" if there is none.
-
-    `target` comes from a plan for one topic.
-    """
+    """Return the first message that a planned cursor move leaves unacked, or "" if no message is left."""
     inside = target.get("inside")
     left = int(inside["remaining"], 16) if inside else 0  # Bit 0 is the first message of the batch
     if inside is None or not left or not target["next"]:
@@ -120,7 +117,7 @@ def _allowance(name: str, plan: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTable:
-    """The partitions of an act, and the columns of its table."""
+    """The table of an act's partitions."""
 
     rows: list[PartitionRow]
     changes: tuple[str, ...]  # Names of the counts
@@ -138,11 +135,11 @@ class PartitionTable:
 
 
 def partition_table(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any] | None) -> PartitionTable:
-    """Return the partitions of a plan, or of a result with its plan."""
+    """Return the table for a plan, or for a plan and its result."""
     moves_cursors = "current" in plan
     return PartitionTable(
         rows=_rows(plan, result),
-        # A cursor move closes the consumers of all partitions or of none, so this column would be useless.
+        # A cursor move closes the consumers of all partitions or of none, so omit `consumers_closed`.
         changes=tuple(
             name for name in _CHANGES.get(kind, ()) if not moves_cursors or name != "consumers_closed"
         ),

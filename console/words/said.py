@@ -15,9 +15,9 @@ class Said(str):
     __slots__ = ("many", "message", "number", "values")
 
     message: str  # With a placeholder such as `{name}` for each value
-    many: str | None  # Plural message, or None if the text counts nothing
-    number: int  # Number of things that the text counts
-    values: Mapping[str, object]  # A value may be Said too
+    many: str | None  # Plural message, or None if the text has no plural
+    number: int  # Selects singular or plural
+    values: Mapping[str, object]  # A value may be a `Said` string
 
 
 def said(message: str, /, **values: object) -> Said:
@@ -31,7 +31,7 @@ def said_many(one: str, many: str, /, n: int, **values: object) -> Said:
 
 
 def spoken(text: str) -> str:
-    """Return a string in the reader's language. A plain string does not change."""
+    """Translate a `Said` string into the reader's language. Return any other string unchanged."""
     if not isinstance(text, Said):
         return text
     translated = (

@@ -1,4 +1,4 @@
-"""An act (operator change) as a `vela` command and as an HTTP request."""
+"""Ways to plan an act again. An act is a change that an operator plans and then applies."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["SameAct", "same_act"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameAct:
-    """Two ways to plan the act again."""
+    """A `vela` command and an HTTP request that plan the same act."""
 
     command: str
     request: str
-    needs_message: bool  # The act log does not keep the message
+    needs_message: bool  # The user must add the message
     needs_value: bool  # The user must fill in `value`
 
 
 def same_act(act: ActView, api_url: str) -> SameAct | None:
-    """Return the ways to plan this act again, or None if nobody can plan acts of its kind.
+    """Return the command and the request, or None if acts of this kind cannot be planned.
 
     `api_url` is the full URL of `/api/v1`.
     """

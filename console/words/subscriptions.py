@@ -34,7 +34,7 @@ StateWord: TypeAlias = Literal[
 Tone: TypeAlias = Literal["good", "calm", "warn", "bad"]
 
 STATE_WORDS: Final[tuple[StateWord, ...]] = get_args(StateWord)[:-1]
-"""States that the broker reports. The worst comes first. `unknown` is missing: it means that none was reported."""
+"""States that the broker reports. The worst comes first. The broker never reports `unknown`."""
 
 _WORDS: Final[Mapping[int, StateWord]] = {
     state.value: word for state, word in zip(SubscriptionState, STATE_WORDS, strict=True)
@@ -99,25 +99,25 @@ _NEEDING_ATTENTION: Final[tuple[tuple[SubscriptionState, StrOrPromise], ...]] = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A subscription's state, and the tone for its colour and icon."""
+    """A subscription's state and tone (colour and icon)."""
 
     state: StateWord
     tone: Tone
     sentence: str
     since_ms: int | None
-    drain_s: int | None  # Seconds until no message waits; None unless draining
+    drain_s: int | None  # Seconds until the backlog is empty, if the state is "draining"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Sentences about all subscriptions, and the tone for their colour and icon."""
+    """Sentences about all subscriptions, and their tone (colour and icon)."""
 
     text: str
     tone: Tone
 
 
 def state_word(state: int | None) -> StateWord:
-    """Return the word for a stored state. None means that no broker has reported a state."""
+    """Return the word for a stored state. If `state` is None, no broker has reported a state."""
     return "unknown" if state is None else _WORDS[state]
 
 
@@ -145,7 +145,7 @@ def standing(
     consumers: int | None,
     unacked_messages: int | None,
 ) -> Standing:
-    """Describe a stored state. The counts only choose the sentence."""
+    """Describe a stored state. The counts select the sentence."""
     word = state_word(state)
     sentence = _SENTENCES[word]
     if consumers == 0 and (word == "stuck" or (word == "keeping up" and backlog_messages)):
@@ -159,7 +159,7 @@ def standing(
         tone=_TONES[word],
         sentence=_(sentence),
         since_ms=since_ms or None,
-        # A subscription with one stuck partition is stuck, even if another partition reports a drain time.
+        # A stuck subscription may have a partition that reports a drain time.
         drain_s=drain_s if word == "draining" else None,
     )
 
@@ -167,12 +167,12 @@ def standing(
 def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
     """Return sentences about the subscriptions that need attention.
 
-    `counts` maps a state to the number of its subscriptions, and to the same number as text.
+    `counts` maps each state to the number of its subscriptions, as an integer and as text.
     """
     bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
     if not bad:
         watched, number = counts.get(SubscriptionState.WATCHING, (0, ""))
-        if watched:  # For example in the first half minute after a restart
+        if watched:
             words = _("No subscription is known to be stuck: the broker has not judged {number} of them yet.")
             return Verdict(text=words.format(number=number), tone="calm")
         return Verdict(text=_("No subscription is stuck."), tone="good")

@@ -1,4 +1,4 @@
-"""Problems of the processes behind a page, and the signs of life by which pages find them."""
+"""Words for problems of the console, the database, the broker and Celery."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TICKS_MISSED: Final = 5
 
 
 class Trouble(StrEnum):
-    """A problem that pages report. A page's own script detects CONSOLE and DATABASE."""
+    """A problem that pages report."""
 
     CONSOLE = "console"
     DATABASE = "database"
@@ -43,7 +43,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Last signs of life and the current time, by the database's clock. None means never."""
+    """Last signs of life and the current time, by the database's clock. A sign of life that was never seen is None."""
 
     now_ms: int
     host: str | None  # `host`, `pid`, `seen_ms` and `stopped_ms` describe the broker
@@ -58,8 +58,8 @@ class Signs:
 class TroubleWords:
     """The title, the meaning and the effects of a trouble.
 
-    The effect `unsure` means that states are unknown and reported numbers are old. The effect `unread` means that
-    every number is old.
+    With the effect `unsure`, states are unknown and the broker's numbers are old. With the effect `unread`, all numbers
+    are old.
     """
 
     title: str
@@ -125,9 +125,9 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
 
 
 def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
-    """Return each trouble, with the time of the last sign of life or of the broker's clean stop.
+    """Return the current troubles. Each has the time of the last sign of life, or of the broker's clean stop.
 
-    While Celery beat is silent, the worker is not checked, because beat sends it nothing.
+    While Celery beat is silent, the worker is not checked, because beat sends the worker no tasks.
     """
     found: dict[Trouble, int | None] = {}
     if signs.seen_ms is None:
@@ -192,5 +192,5 @@ _HEALTH: Final[tuple[tuple[str, str, _Words], ...]] = (
 
 
 def effects_of(troubles: Iterable[Trouble]) -> list[str]:
-    """Return the effects on a page, which become CSS classes of its body."""
+    """Return the CSS classes for the body of a page."""
     return sorted({effect for trouble in troubles for effect in WORDS[trouble].effects})

@@ -62,7 +62,7 @@ def pipeline(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def job_form(request: HttpRequest, rights: Rights, job: str) -> HttpResponse:
-    """Show the form of a job, or plan to run or schedule the job."""
+    """Show a job's form, or make a plan to run or schedule the job."""
     found = JOBS.get(job)
     if found is None:
         raise Http404(_("There is no job {job}.").format(job=job))
@@ -106,14 +106,14 @@ def run(request: HttpRequest, rights: Rights, run_id: int) -> HttpResponse:
     )
     response = answer(request, rights, "console/pages/run.html", [source], {"run": found, "nav": "pipeline"})
     if "part" in request.GET and found.has_ended:
-        response["HX-Refresh"] = "true"  # Reload: the buttons outside the refreshed block change too
+        response["HX-Refresh"] = "true"  # Reload the page: buttons outside this block change too
     return response
 
 
 @post_only("console:run", "run_id")
 @operator_only
 def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> HttpResponse:
-    """Plan to cancel or continue a run."""
+    """Make a plan to cancel or continue a run."""
     found, rights = _found(run_id, rights)
     kind = _ACTS.get(verb)
     if kind is None:
@@ -124,7 +124,7 @@ def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> 
 @post_only("console:pipeline")
 @operator_only
 def unschedule(request: HttpRequest, rights: Rights, schedule_id: int) -> HttpResponse:
-    """Plan to delete a schedule."""
+    """Make a plan to delete a schedule."""
     found = queries.schedule(schedule_id) if schedule_id < 1 << 63 else None
     if found is None or not rights.may_see(found.topic_name):
         raise Http404(_("There is no schedule {schedule_id}.").format(schedule_id=schedule_id))

@@ -1,4 +1,4 @@
-"""Change and delete saved views: lists with filters, stored under a name."""
+"""Change and delete saved views. A saved view stores the filters of a list under a name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OF_ADMINS_TOO = ("unshare", "delete")
 def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str) -> HttpResponse:
     """Apply a change to a saved view.
 
-    An admin of all namespaces may also `unshare` or `delete` another user's shared view.
+    An admin of all namespaces may `unshare` and `delete` the shared views of other users.
     """
     found = view_to_change(request, rights, view_id)
     if found is None or change not in (*_OF_ITS_OWNER, *_OF_ADMINS_TOO):

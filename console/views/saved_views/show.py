@@ -1,4 +1,4 @@
-"""Show the page of saved views, and save a view: a list with filters, stored under a name."""
+"""Show and save views. A saved view stores the filters of a list under a name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["answer_views", "saved_views"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @viewer
 def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the user's views and shared views, or save a view and open it."""
+    """Show the user's own views and the shared views, or save a view and open it."""
     if request.method != "POST":
         return answer_views(request, rights)
     form = SaveForm(request.POST)
@@ -51,7 +51,7 @@ def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def answer_views(request: HttpRequest, rights: Rights, *, refusal: str = "") -> HttpResponse:
-    """Show the page. The status is 422 if the page shows a refusal."""
+    """Show the page of saved views. The status is 422 if the page shows a refusal."""
     context: dict[str, Any] = {"views": all_views(request, rights), "refusal": refusal, "nav": "views"}
     return page(request, rights, "console/pages/views.html", context, status=422 if refusal else 200)
 

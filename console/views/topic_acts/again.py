@@ -27,7 +27,7 @@ __all__ = ["publish_again"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def publish_again(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponseBase:
-    """Show a form for either way, or plan to publish the message."""
+    """Show the forms, or make a plan to publish the message."""
     if not rights.may_see_payloads:
         raise PermissionDenied(_("Only users who may read a message may publish it again."))
     head = topic_head(topic)

@@ -31,7 +31,7 @@ def all_bookmarks(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def bookmark_rows(query: QueryDict, topic_id: int) -> dict[str, Any]:
-    """Return the template context of a topic's tab."""
+    """Return the template context of a topic's bookmarks tab."""
     return _context(query, _asked(query, topic_id), EVERYTHING)
 
 

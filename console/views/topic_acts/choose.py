@@ -1,4 +1,4 @@
-"""Choose the subscription for an act (operator change) that starts from a bookmark or message."""
+"""Choose the subscription for an act. An act is a change that an operator plans and then applies."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["create_topic"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def create_topic(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the form, or plan the creation of the topic."""
+    """Show the form, or make a plan to create the topic."""
     given = request.POST if request.method == "POST" else request.GET
     in_scope = namespaces(rights.scope, chosen=given.get("namespace", "").replace("\0", ""))
     known = tuple(name for name in in_scope if rights.may_act_on(name, CreateTopicForm.kind))

@@ -1,4 +1,4 @@
-"""Plan the act (operator change) that a form describes."""
+"""Plan the act that a form describes. An act is a change that an operator plans and then applies."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def answer_form(
     template: str,
     context: Mapping[str, Any],
 ) -> HttpResponse:
-    """Show the form, or plan the act and go to the plan's page.
+    """Show the form, or plan the act and redirect to the plan's page.
 
-    `about` is a topic, or tenant/namespace. The status is 422 for an invalid form, and 409 for a refused plan.
-    Raises PermissionDenied if the user may not act on a topic or namespace that the act names.
+    `about` names a topic or a namespace. The status is 422 for an invalid form, and 409 for a refused plan.
+    Raises PermissionDenied if the user may not plan the act.
     """
     status, refusal = 200, ""
     if request.method == "POST":
