@@ -22,7 +22,7 @@ _ATTEMPTS: Final = 3
 
 
 class ReasonMissing(ActInvalid):
-    """The namespace is protected, and the request has no reason."""
+    """The namespace is protected, and the request gives no reason."""
 
     code = "ReasonMissing"
 

@@ -88,7 +88,7 @@ class ActView:
     undoable: bool = False
     needs_reason: bool = False
     part_of: int | None = None  # Id of the larger act of which this act is a part
-    moved_by: int | None = None  # Id of a later act that moved a cursor that this act had moved
+    moved_by: int | None = None  # Id of a later act that moved one of this act's cursors
     is_cursor_gone: bool = False
     needs_second_person: bool = False
 
@@ -208,8 +208,8 @@ def apply(
 ) -> ActView:
     """Apply a plan, and return the act.
 
-    `allowed_drift_messages` is how many more messages than planned the act may affect. By default, the plan sets this
-    number. If the act would affect more messages, the broker refuses the act and makes a new plan.
+    The act may affect up to `allowed_drift_messages` more messages than planned. By default, the plan sets this number.
+    If the act would affect even more, the broker refuses the act and makes a new plan.
 
     Raises ActRefused if the act's state is not `planned`, if a required reason is not given, or if another user must
     apply the act.

@@ -103,7 +103,10 @@ def _retention(policies: Policies) -> Retention:
 async def _targets(
     found: PolicyLosses, topic: Topic, policies: Policies, now_ms: int
 ) -> AsyncIterator[tuple[Subscription, Position]]:
-    """Yield each losing subscription and the position of its last lost message. Record stopped topics in `found`."""
+    """Yield each subscription that loses messages, and the position of its last lost message.
+
+    Record in `found` the topics where the new quota stops producers.
+    """
     before = topic.policies
     expires = policies.message_ttl_ms not in (0, before.message_ttl_ms)
     has_new_quota = _quota(policies) != _quota(before)

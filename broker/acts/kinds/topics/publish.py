@@ -1,6 +1,6 @@
 """Publish one message to a topic.
 
-Publishing is an act, a change that other processes request from the broker. Only the broker writes the logs of topics.
+An act is a change that the broker makes on request. Only the broker writes the logs of topics.
 """
 
 from __future__ import annotations
