@@ -181,10 +181,10 @@ def schedules(scope: Scope) -> list[ScheduleRow]:
 
 
 def worker_seen_at() -> datetime | None:
-    """Return when a worker last looked for a run or reported on a run. None means never."""
+    """Return the time when a worker last looked for a run or reported on a run. None means never."""
     return fetch(_Seen, "pipeline", "worker", {})[0].at
 
 
 def insights(topic_id: int, *, from_ms: int) -> list[InsightRow]:
-    """Return a topic's statistics of the hours from `from_ms` on, newest first."""
+    """Return a topic's hourly statistics from `from_ms` on, newest first."""
     return fetch(InsightRow, "pipeline", "insights", {"topic_id": topic_id, "from_ms": from_ms})

@@ -47,9 +47,9 @@ def store_of(*, ledger_id: int, segment_id: int | None, file_name: str | None) -
 def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
     """Answer the query `name` of log.sql from the file of one ledger.
 
-    Raises OffloadUnavailable if the file cannot be read. Its subclass LedgerFileMissing means that the file does not
-    exist. For 5 seconds after the storage failed, every call raises OffloadUnavailable at once. Otherwise, calls that
-    wait for the storage could use up all threads.
+    Raises OffloadUnavailable if the file cannot be read. The subclass LedgerFileMissing means that the file does not
+    exist. For 5 seconds after the storage failed, every call raises OffloadUnavailable at once, because calls that wait
+    for the storage could use up all threads.
     """
     files = _files()
     until_s, trouble = _away.get(files, (0.0, ""))

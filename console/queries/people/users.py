@@ -27,7 +27,7 @@ class UserGrant:
 
     word: str  # Name of the role, as pages show it
     pattern: str
-    from_login: bool  # Given by a group at the login server
+    from_login: bool  # The role comes from a group at the login server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +87,8 @@ def _row(user: User) -> UserRow:
         is_active=user.is_active,
         is_superuser=user.is_superuser,
         last_login=user.last_login,
-        is_from_server=user.is_from_server,  # type: ignore[attr-defined]  # Annotated
-        factor_since=user.factor_since,  # type: ignore[attr-defined]  # Annotated
+        is_from_server=user.is_from_server,  # type: ignore[attr-defined]  # Set by annotate
+        factor_since=user.factor_since,  # type: ignore[attr-defined]  # Set by annotate
         grants=tuple(
             UserGrant(word=str(Role(each.role).label), pattern=each.pattern, from_login=each.from_login)
             for each in granted

@@ -110,6 +110,6 @@ def namespace(tenant: str, name: str) -> NamespaceRow | None:
 
 
 def namespace_numbers(ids: Sequence[int]) -> dict[int, NamespaceNumbers]:
-    """Return the sums over each namespace's topics, by namespace id."""
+    """Return the sums over the topics of each namespace."""
     rows = fetch(NamespaceNumbers, "namespaces", "numbers", {"ids": list(ids)})
     return {row.id: row for row in rows}
