@@ -1,7 +1,6 @@
 """Numbers of topics and subscriptions.
 
-A number that the broker reports, such as a rate, is None if the broker never reported it. `Totals` counts an
-unknown number as 0.
+A number that the broker never reported is None, or 0 in `Totals`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = [
 ]
 
 BOOKMARKS = 500
-OLDEST_OF = 10_000  # Limit of cursors to look up; no topic has more partitions
+OLDEST_OF = 10_000  # Limit of cursors to look up
 
 N = TypeVar("N", int, float)
 
@@ -58,7 +57,7 @@ class BookmarkRow:
     """A bookmark, which is a named position in a topic. Until the bookmark expires, the messages after it are kept."""
 
     name: str
-    id: str  # Written as ledger:entry
+    id: str  # Position of the bookmark, written as ledger:entry
     until: datetime | None
     who: str
     created_at: datetime
@@ -76,7 +75,7 @@ class CursorRow:
     paused: bool
     mark_delete: str  # Written as ledger:entry
     acked_messages: int  # Trimmed messages are included
-    version: int  # Every move of the cursor except clients' acks raises the version
+    version: int  # Rises when a seek, an expiry or an operator moves the cursor
     backlog_messages: int  # All appended messages minus all acked messages
     backlog_bytes: int
     consumers: int | None
@@ -89,12 +88,12 @@ class CursorRow:
     updated_ms: int | None
     state: int | None
     state_since_ms: int | None
-    drain_s: int | None  # Seconds until the subscription is drained, as of updated_ms
+    drain_s: int | None  # Estimated seconds from updated_ms until the backlog is empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionSums:
-    """A subscription of a topic, summed over the partitions."""
+    """The numbers of a subscription, summed over the topic's partitions."""
 
     name: str
     type: str
@@ -111,14 +110,14 @@ class SubscriptionSums:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
-    state: int | None  # Worst state on a partition
+    state: int | None  # Worst state on any partition
     state_since_ms: int | None
     drain_s: int | None  # Maximum over the partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Sums over all topics in scope, as the broker last reported."""
+    """Sums over all topics in scope."""
 
     topics: int  # A partitioned topic counts once
     producers: int
@@ -138,8 +137,8 @@ class _FirstUnacked:
     partition: int
     ledger_id: int | None
     entry_id: int | None
-    segment_id: int | None  # None = nothing is unacked, or the entry is offloaded
-    append_ms: int | None  # None unless the entry is offloaded
+    segment_id: int | None  # None = everything is acked, or the entry is offloaded
+    append_ms: int | None  # Set only if the entry is offloaded
 
 
 def topic_facts(name: str) -> TopicFacts | None:
@@ -153,7 +152,7 @@ def bookmarks(topic_id: int) -> list[BookmarkRow]:
 
 
 def cursors(topic_id: int, ends: Ends, *, after: str, after_partition: int, limit: int) -> list[CursorRow]:
-    """Return a page of cursors, sorted by name and partition."""
+    """Return a page of cursors, sorted by subscription name and partition."""
     return fetch(
         CursorRow,
         "numbers",
@@ -175,7 +174,7 @@ def cursors_named(topic_id: int, ends: Ends, name: str, *, limit: int) -> list[C
 
 
 def sums_of(rows: Sequence[CursorRow]) -> SubscriptionSums:
-    """Sum the cursors of a subscription. `rows` must not be empty."""
+    """Sum the numbers of a subscription's cursors. `rows` must not be empty."""
     judged = [row for row in rows if row.state is not None]
     worst = min(judged, key=lambda row: (row.state, row.state_since_ms or 0), default=rows[0])
     return SubscriptionSums(
@@ -206,7 +205,7 @@ def _sum(values: Sequence[N | None]) -> N | None:
 
 
 def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> list[SubscriptionSums]:
-    """Return a page of subscriptions summed over their partitions, sorted by name."""
+    """Return a page of subscriptions, sorted by name."""
     return fetch(
         SubscriptionSums,
         "numbers",
@@ -216,15 +215,15 @@ def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> l
 
 
 def totals(scope: Scope) -> Totals:
-    """Sum over all topics in scope. The cost grows with the number of topics and subscriptions."""
+    """Return the sums over all topics in scope. The cost grows with the number of topics and subscriptions."""
     return fetch(Totals, "numbers", "totals", scope.of_topics)[0]
 
 
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
-    """Return when the oldest unacked entry was stored, by subscription and partition.
+    """Return the append time of the oldest unacked entry of each cursor.
 
-    Leaves out cursors without an unacked entry. Looks up at most 10,000 cursors, sorted by subscription. If there are
-    more, leaves out the last subscription. In an offloaded ledger, uses the time of the first or last entry.
+    A cursor without an unacked entry is left out. A subscription with cursors beyond the first 10,000 is left out too.
+    For an offloaded entry, the time is approximate.
     """
     rows = fetch(
         _FirstUnacked,
@@ -246,7 +245,7 @@ def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, 
 
 
 def oldest_of_each_ms(topic_id: int, names: Collection[str]) -> dict[str, int]:
-    """Return when the oldest unacked entry on any partition was stored, by subscription."""
+    """Return the append time of the oldest unacked entry of each subscription."""
     oldest: dict[str, int] = {}
     for (name, _), append_ms in oldest_unacked_ms(topic_id, names).items():
         oldest[name] = min(oldest.get(name, append_ms), append_ms)

@@ -61,12 +61,12 @@ class DatabaseConnections:
     """Connections of all clients to the PostgreSQL server."""
 
     in_use: int
-    most: int  # Limit without the connections reserved for administrators
+    most: int  # max_connections minus the reserved connections
     version: str
 
     @property
     def tone(self) -> Tone:
-        """How serious the shortage of connections is."""
+        """How close the connections are to the limit."""
         share = self.in_use / max(self.most, 1)
         return "bad" if share >= _FULL else "warn" if share >= _NEARLY_FULL else "good"
 
@@ -79,8 +79,8 @@ def database_connections() -> DatabaseConnections:
 def worst_subscriptions(scope: Scope) -> list[WorstRow]:
     """Return at most 12 subscriptions that are stuck, falling behind, paused or draining.
 
-    The result is sorted by state, the worst first, and then by backlog. To bound its cost, the query considers only the
-    300 subscriptions with the worst states, and among equal states those that have had the state for longest.
+    The worst state comes first, and within a state the largest backlog. To bound its cost, the query considers only the
+    300 subscriptions with the worst states.
     """
     return fetch(
         WorstRow,
@@ -91,7 +91,10 @@ def worst_subscriptions(scope: Scope) -> list[WorstRow]:
 
 
 def poisoned_subscriptions(scope: Scope, listed: Sequence[int]) -> list[WorstRow]:
-    """Return at most 3 subscriptions outside `listed` whose first message was redelivered at least 3 times."""
+    """Return at most 3 subscriptions whose first unacked entry was redelivered at least 3 times.
+
+    Leaves out the subscriptions in `listed`.
+    """
     return fetch(
         WorstRow, "overview", "poisoned", {"listed": list(listed), "limit": POISONED, **scope.of_topics}
     )

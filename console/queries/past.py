@@ -1,7 +1,7 @@
-"""The stored points, acts and alerts of a topic or a subscription at one moment in the past.
+"""The stored points, acts and alerts of a topic or a subscription around a past moment.
 
-A point stores the numbers of 10 seconds to 1 hour. A frame is the time that a chart covers. An act is a logged change,
-such as the reset of a cursor.
+A point stores the numbers of a period of 10 seconds to 1 hour. A frame is the period that a chart covers. An act is a
+logged change, such as the reset of a cursor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Past", "PastAlert", "PauseAct", "past_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAlert:
-    """An alert that was firing at the moment."""
+    """An alert that was firing at the requested moment."""
 
     rule_id: int | None  # None = the rule was deleted
     rule_name: str
@@ -35,7 +35,7 @@ class PastAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseAct:
-    """The last act before the moment that paused or resumed the subscription."""
+    """The act that last paused or resumed the subscription before the requested moment."""
 
     id: int
     kind: str
@@ -44,11 +44,11 @@ class PauseAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """The stored data about a moment."""
+    """The stored data about the requested moment."""
 
     frame: Frame
     steps: tuple[Step, ...]
-    step: Step  # The step that contains the moment
+    step: Step  # The step that contains the requested moment
     acts: tuple[ActMark, ...]  # Newest first
     alerts: tuple[PastAlert, ...]  # At most 50 alerts, oldest first
     paused_by: PauseAct | None
@@ -63,9 +63,9 @@ class _Last:
 def past_of(
     at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
 ) -> Past | None:
-    """Return the stored data about a moment, or None for the future and for times whose points are deleted.
+    """Return the stored data about a moment, or None if the moment is in the future or its points are deleted.
 
-    `is_sum` says that the topic is partitioned. The shortest points of a partitioned topic cover a minute.
+    `is_sum` must be true for a partitioned topic. The shortest points of a partitioned topic cover one minute.
     """
     now_ms = time.time_ns() // 1_000_000
     kept_ms = broker_settings().history_kept_ms
@@ -82,7 +82,7 @@ def past_of(
         frame,
         [each for each in readings if each.subscription_id == subscription_id],
         [each for each in readings if each.subscription_id == 0],
-        # If a part of the frame is not read, the values from before the frame may be out of date.
+        # If a part of the frame is not read, the last values before the frame may be out of date.
         now=Level()
         if last is None or not_read
         else Level(backlog_messages=last.backlog, stored_bytes=last.stored_bytes),

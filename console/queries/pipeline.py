@@ -97,7 +97,7 @@ class RunRow(RunHead):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
-    """A job that repeats."""
+    """A job that runs at regular intervals."""
 
     id: int
     job: str
@@ -111,7 +111,7 @@ class ScheduleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsightRow:
-    """Statistics of the messages that a topic stored in an hour."""
+    """Statistics of the messages that a topic stored in one hour."""
 
     hour_ms: int
     messages: int
@@ -145,7 +145,10 @@ class _Seen:
 
 
 def runs(asked: RunsAsked, scope: Scope) -> tuple[list[RunHead], int | None]:
-    """Return a page of runs in scope, newest first, and the next page's `before`, or None if there is no next page."""
+    """Return a page of runs in scope, newest first, and the value of `before` for the next page.
+
+    The value is None if there is no next page.
+    """
     rows = fetch(
         RunHead,
         "pipeline",
@@ -163,12 +166,12 @@ def runs(asked: RunsAsked, scope: Scope) -> tuple[list[RunHead], int | None]:
 
 
 def run(run_id: int) -> RunRow | None:
-    """Return a run, or None."""
+    """Return a run, if the run exists."""
     return fetch_one(RunRow, "pipeline", "run", {"id": run_id})
 
 
 def schedule(schedule_id: int) -> ScheduleRow | None:
-    """Return a schedule, or None."""
+    """Return a schedule, if the schedule exists."""
     return fetch_one(ScheduleRow, "pipeline", "schedule", {"id": schedule_id})
 
 
@@ -178,10 +181,10 @@ def schedules(scope: Scope) -> list[ScheduleRow]:
 
 
 def worker_seen_at() -> datetime | None:
-    """Return when a worker last looked for a run or reported on a run. None means never."""
+    """Return the time when a worker last looked for a run or reported on a run. None means never."""
     return fetch(_Seen, "pipeline", "worker", {})[0].at
 
 
 def insights(topic_id: int, *, from_ms: int) -> list[InsightRow]:
-    """Return the hours of a topic that begin at `from_ms` or later, newest first."""
+    """Return a topic's hourly statistics from `from_ms` on, newest first."""
     return fetch(InsightRow, "pipeline", "insights", {"topic_id": topic_id, "from_ms": from_ms})

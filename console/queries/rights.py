@@ -25,7 +25,7 @@ __all__ = [
     "keys_in",
 ]
 
-NAMESPACES_MOST: Final = 5000  # Limit of namespaces that a pattern `tenant/*` covers
+NAMESPACES_MOST: Final = 5000  # Limit of namespaces that one pattern `tenant/*` covers
 _TOO_LARGE: Final = 1 << 63
 
 
@@ -39,7 +39,7 @@ class GrantRow:
 
     @property
     def word(self) -> str:
-        """The role's name in the user's language."""
+        """The translated name of the role."""
         return str(Role(self.role).label)
 
     @property
@@ -64,7 +64,7 @@ class Scope:
 
     @classmethod
     def of(cls, grants: Iterable[GrantRow]) -> Self:
-        """Return the scope that the roles give."""
+        """Return the scope of a user with these roles."""
         rows = list(grants)
         patterns = [row.pattern for row in rows]
         if "*" in patterns:
@@ -82,7 +82,7 @@ class Scope:
 
     @property
     def of_topics(self) -> dict[str, Any]:
-        """The parameter `namespace_ids` of queries over topics. None means everything."""
+        """The parameter `namespace_ids` of queries over topics. The value None means all namespaces."""
         return {"namespace_ids": None if self.namespace_ids is None else list(self.namespace_ids)}
 
     def has_acts_of(self, namespace: str) -> bool:
@@ -93,7 +93,7 @@ class Scope:
 
     @property
     def of_acts(self) -> dict[str, Any]:
-        """The parameters of queries over acts or runs. The parameters are names, because namespaces can be deleted."""
+        """The parameters of queries over acts or runs: names instead of ids, because a deleted namespace has no id."""
         return {
             "namespaces": None if self.namespaces is None else list(self.namespaces),
             "tenants": None if self.tenants is None else list(self.tenants),
@@ -115,16 +115,16 @@ def grants_of(user_id: int) -> list[GrantRow]:
 
 
 def grants_of_role(role: str) -> list[GrantRow]:
-    """Return the tenants that a role of the broker's clients administers, as grants."""
+    """Return an admin grant for each tenant that a role of the broker's clients administers."""
     return fetch(
         GrantRow, "rights", "grants_of_role", {"role": role, "admin": Role.ADMIN, "limit": NAMESPACES_MOST}
     )
 
 
 def keys_in(scope: Scope, keys: Iterable[str]) -> frozenset[str]:
-    """Return the keys that are in scope. A page listens for changes of a key, such as `topic:5`, `sub:9` or `act:7`.
+    """Return the keys that are in scope.
 
-    The key `acts` is in every scope.
+    A key names an object, such as `topic:5`, `sub:9` or `act:7`. The key `acts` is in every scope.
     """
     asked = frozenset(keys)
     if scope.is_everything:

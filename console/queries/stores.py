@@ -24,7 +24,7 @@ _CACHE_BYTES: Final = 16 * 1024 * 1024
 _MAY_HAVE_OTHER_KEYS: Final = 33  # The flags of a batch (1) and of an ordering key (32)
 
 Row = dict[str, Any]
-# For each storage that failed, the monotonic time in seconds until which calls raise, and the text of the error.
+# For each failed storage: the monotonic time until which calls raise OffloadUnavailable, and the text of the error.
 _away: WeakKeyDictionary[LedgerFiles, tuple[float, str]] = WeakKeyDictionary()
 
 
@@ -36,20 +36,20 @@ class FileStore:
     ledger_id: int
 
 
-Store = int | FileStore  # Number of a segment, which is a table of entries, or a file
+Store = int | FileStore  # The number of a table of entries, or a file
 
 
 def store_of(*, ledger_id: int, segment_id: int | None, file_name: str | None) -> Store | None:
-    """Return where a ledger's entries are stored. None if the ledger was trimmed."""
+    """Return where a ledger's entries are stored. Returns None if the ledger was trimmed."""
     return FileStore(name=file_name, ledger_id=ledger_id) if file_name is not None else segment_id
 
 
 def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
     """Answer the query `name` of log.sql from the file of one ledger.
 
-    Raises pipeline.errors.OffloadUnavailable if the file cannot be read, and its subclass LedgerFileMissing if the file
-    does not exist. After the storage has failed, calls raise at once for 5 s. An attempt may take seconds, and pages
-    that keep trying would use up all threads.
+    Raises OffloadUnavailable if the file cannot be read. The subclass LedgerFileMissing means that the file does not
+    exist. For 5 seconds after the storage failed, every call raises OffloadUnavailable at once, because calls that wait
+    for the storage could use up all threads.
     """
     files = _files()
     until_s, trouble = _away.get(files, (0.0, ""))
@@ -58,7 +58,7 @@ def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> 
     try:
         return [{"ledger_id": store.ledger_id, **row} for row in _QUERIES[name](files, store, parameters)]
     except (LedgerFileDamaged, LedgerFileMissing):
-        raise  # The storage answered, so do not pause
+        raise  # The storage answered, so later calls may read
     except OffloadUnavailable as error:
         _away[files] = (time.monotonic() + _PAUSE_S, str(error))
         raise

@@ -42,7 +42,7 @@ class SubscriptionHead:
     acked_messages: int  # Trimmed messages are included
     acked_entries: int
     acked_bytes: int
-    version: int  # Every move of the cursor except clients' acks raises the version
+    version: int  # Rises when a seek, an expiry or an operator moves the cursor
     read_ledger: int | None
     read_entry: int | None
     consumers: int | None
@@ -55,7 +55,7 @@ class SubscriptionHead:
     problems: dict[str, int] | None  # Number of occurrences, by problem
     state: int | None
     state_since_ms: int | None
-    drain_s: int | None  # Seconds until the subscription is drained, as of updated_ms
+    drain_s: int | None  # Estimated seconds from updated_ms until the backlog is empty
     message_rate_in: float | None
     delays: bool  # Whether messages wait for their delivery times
 
@@ -64,8 +64,8 @@ class SubscriptionHead:
 class PendingRow:
     """Entries that were delivered together and wait for an ack.
 
-    On Exclusive and Failover, the rows cover all entries read after mark-delete, and `messages` of the first row counts
-    all unacked messages.
+    For an Exclusive or Failover subscription, the rows cover the entries after mark-delete, up to the last entry read.
+    The first row counts all unacked messages.
     """
 
     subscription_id: int
@@ -77,7 +77,7 @@ class PendingRow:
     last_entry: int
     messages: int
     delivered_ms: int
-    redelivery_count: int  # Always 0 on Exclusive and Failover
+    redelivery_count: int  # Always 0 for Exclusive and Failover subscriptions
     deadline_ms: int | None
 
     @property
@@ -88,7 +88,7 @@ class PendingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedHead:
-    """A subscription that some or all partitions of a topic have."""
+    """A subscription on some or all partitions of a topic."""
 
     topic_name: str
     name: str
@@ -96,33 +96,33 @@ class PartitionedHead:
 
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
-    """Find a subscription by its topic's full name and its own name."""
+    """Find a subscription by topic name and subscription name."""
     named = {"ids": [], "topic": topic, "subscription": subscription}
     return fetch_one(SubscriptionHead, "subscription", "heads", named)
 
 
 def subscription_heads(ids: Sequence[int]) -> dict[int, SubscriptionHead]:
-    """Return the existing subscriptions with these ids, by id."""
+    """Return the subscriptions with these ids, if they exist."""
     asked = {"ids": list(ids), "topic": "", "subscription": ""}
     return {row.id: row for row in fetch(SubscriptionHead, "subscription", "heads", asked)}
 
 
 def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
-    """Find a subscription by its partitioned topic's full name and its own name."""
+    """Find a subscription of a partitioned topic by topic name and subscription name."""
     return fetch_one(
         PartitionedHead, "subscription", "partitioned_head", {"topic": topic, "subscription": subscription}
     )
 
 
 def pending(subscription_id: int, limit: int, *, consumer_key: int = 0) -> list[PendingRow]:
-    """Return the first `limit` deliveries by position. Consumer key 0 means all consumers."""
+    """Return the first `limit` deliveries, sorted by position. Consumer key 0 means all consumers."""
     return pending_of([subscription_id], limit, consumer_key=consumer_key)[subscription_id]
 
 
 def pending_of(
     subscription_ids: Sequence[int], limit: int, *, consumer_key: int = 0
 ) -> dict[int, list[PendingRow]]:
-    """Return the first `limit` deliveries of each subscription by position."""
+    """Return the first `limit` deliveries of each subscription, sorted by position."""
     found: dict[int, list[PendingRow]] = {each: [] for each in subscription_ids}
     asked = {"subscriptions": list(found), "consumer_key": consumer_key, "limit": limit}
     for row in fetch(PendingRow, "subscription", "pending", asked):

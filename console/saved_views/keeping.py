@@ -30,14 +30,15 @@ _LOCK: Final = 0x5657  # First key of the advisory lock
 
 
 class ViewRefused(Exception):
-    """The change is refused. The text says what the user can do."""
+    """The change is refused. The message says what the user can do."""
 
 
 def save_view(
     user_id: int, saved_list: SavedList, *, name: str, query: str, shared_in: str, is_default: bool
 ) -> SavedView:
-    """Save filters under a name. Replaces the user's view of this list with the same name.
+    """Save a list's filters under a name.
 
+    If the user already has a view of this list with this name, the view is overwritten.
     Raises ViewRefused if the filters are too long or the user has too many views.
     """
     if len(query) > MOST_QUERY:
@@ -63,7 +64,7 @@ def save_view(
 
 
 def rename_view(view: SavedView, name: str) -> None:
-    """Rename a view. Raises ViewRefused if the owner has another view of the list with this name."""
+    """Rename a view. Raises ViewRefused if another view of the same owner and list has this name."""
     with _alone(view.user_id):
         same = SavedView.objects.filter(user_id=view.user_id, path=view.path, name=name).exclude(pk=view.pk)
         if same.exists():
@@ -74,16 +75,16 @@ def rename_view(view: SavedView, name: str) -> None:
 
 
 def set_default(view: SavedView, *, is_default: bool) -> None:
-    """Make a view its owner's default for the list, or clear the default."""
+    """Choose a view as its owner's default for the list, or clear the default."""
     with _alone(view.user_id):
         SavedView.objects.filter(user_id=view.user_id, path=view.path).update(is_default=False)
         SavedView.objects.filter(pk=view.pk).update(is_default=is_default)
 
 
 def share_view(view: SavedView, shared_in: str) -> None:
-    """Share a view with users who are operators in all namespace patterns of `shared_in`.
+    """Share a view with the users who are operators in all namespaces of `shared_in`.
 
-    An empty text ends the sharing.
+    If `shared_in` is empty, the view is no longer shared.
     """
     SavedView.objects.filter(pk=view.pk).update(shared_in=shared_in)
 
@@ -94,11 +95,11 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the namespace patterns, separated by spaces, in which users of a shared view must be operators.
+    """Return the patterns of the namespaces in which other users of a view must be operators.
 
-    Filters can contain names and parts of messages. Other users must therefore be operators wherever the owner is an
-    operator. A list about one topic needs only the topic's namespace. An empty result means that the view cannot be
-    shared.
+    Spaces separate the patterns. Filters can contain names and parts of messages, so other users must be operators
+    wherever the owner is an operator. For a list about one topic, the topic's namespace is enough. An empty result
+    means that the view cannot be shared.
     """
     if saved_list.namespace:
         return saved_list.namespace if (rights.role_in(saved_list.namespace) or 0) >= Role.OPERATOR else ""
@@ -106,7 +107,7 @@ def sharing_of(rights: Rights, saved_list: SavedList) -> str:
 
 
 def is_shared_with(rights: Rights, shared_in: str) -> bool:
-    """Return whether a user with these rights may see a view with these patterns."""
+    """Return whether a user with these rights may see a view that is shared in these namespaces."""
     patterns = shared_in.split()
     return bool(patterns) and all((rights.role_in(each) or 0) >= Role.OPERATOR for each in patterns)
 

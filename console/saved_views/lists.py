@@ -21,7 +21,7 @@ from console.addresses import short_name
 
 __all__ = ["EVERYTHING_QUERY", "MOST_PATH", "MOST_QUERY", "SavedList", "filters_in", "list_at", "list_of"]
 
-MOST_PATH: Final = 1500  # Characters; limited because an index contains the path
+MOST_PATH: Final = 1500  # Limit in characters, because an index contains the path
 MOST_QUERY: Final = 4000
 EVERYTHING_QUERY: Final = "view=all"  # Shows the list without filters instead of the default view
 
@@ -48,8 +48,8 @@ class SavedList:
     """A list whose filters can be saved."""
 
     path: str
-    word: str  # Name in the user's language
-    place: str  # Topic of the list; "" = none
+    word: str  # Translated name
+    place: str  # Topic of the list; "" = no topic
     pages: tuple[str, ...]
 
     @property
@@ -83,7 +83,7 @@ def list_at(path: str) -> SavedList | None:
 
 
 def filters_in(saved_list: SavedList, query: QueryDict) -> str:
-    """Return the filters and sort order of a query string, sorted by parameter.
+    """Return the filters and sort order from a query string, with the parameters sorted by name.
 
     Values of one parameter keep their order, because the page shows columns in this order.
     """

@@ -1,1 +1,1 @@
-"""The delivery story of one message: its recorded events on each subscription."""
+"""The delivery story of one message: the recorded events of the message on each subscription."""

@@ -1,7 +1,7 @@
 """Users and their roles.
 
-Django's tables are read on Django's own connection, because `VELA_READ_ROLE` may read only Vela's tables. The login
-server is an OpenID Connect provider.
+This module reads Django's tables on Django's connection, because the PostgreSQL role of `VELA_READ_ROLE` may read only
+Vela's tables. The login server is an OpenID Connect provider.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NAMED = 5
 class UserGrant:
     """A role of a user."""
 
-    word: str  # Name of the role on pages
+    word: str  # Name of the role, as pages show it
     pattern: str
-    from_login: bool  # Given by a group at the login server
+    from_login: bool  # The role comes from a group at the login server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,10 @@ class UserRow:
 
 
 def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
-    """Return a page of users, sorted by name, and the next page's `after`, which is "" if there is no next page."""
+    """Return a page of users, sorted by name, and the value of `after` for the next page.
+
+    The value is "" if there is no next page.
+    """
     found = User.objects.filter(username__icontains=search) if search else User.objects.all()
     if after:
         found = found.filter(username__gt=after)
@@ -53,14 +56,14 @@ def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
 
 
 def user_named(name: str) -> UserRow | None:
-    """Return a user, or None."""
+    """Return a user, if the user exists."""
     return next((_row(each) for each in _with_grants(User.objects.filter(username=name))), None)
 
 
 def others_with(role: Role, namespaces: Iterable[str], *, without: str) -> list[str]:
-    """Return the names of at most 5 active users who have at least this role in all the namespaces.
+    """Return the names of at most 5 active users who have at least this role in all these namespaces.
 
-    Leaves out the user `without`.
+    The user named in `without` is left out.
     """
     found = User.objects.filter(is_active=True).exclude(username=without)
     for namespace in set(namespaces):
@@ -84,8 +87,8 @@ def _row(user: User) -> UserRow:
         is_active=user.is_active,
         is_superuser=user.is_superuser,
         last_login=user.last_login,
-        is_from_server=user.is_from_server,  # type: ignore[attr-defined]  # Annotated
-        factor_since=user.factor_since,  # type: ignore[attr-defined]  # Annotated
+        is_from_server=user.is_from_server,  # type: ignore[attr-defined]  # Set by annotate
+        factor_since=user.factor_since,  # type: ignore[attr-defined]  # Set by annotate
         grants=tuple(
             UserGrant(word=str(Role(each.role).label), pattern=each.pattern, from_login=each.from_login)
             for each in granted

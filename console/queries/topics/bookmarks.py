@@ -33,12 +33,12 @@ class BookmarkRow:
 
     name: str
     topic_name: str
-    id: str  # Written as ledger:entry
+    id: str  # Position of the bookmark, written as ledger:entry
     until: datetime | None
-    is_over: bool  # An expired bookmark keeps no messages
+    is_over: bool  # Whether the bookmark has expired
     who: str
     created_at: datetime
-    kept_bytes: int | None  # Size of the sealed ledgers from the bookmark on; None = no sealed ledger
+    kept_bytes: int | None  # Size of the sealed ledgers from the bookmark's ledger on; None = no such ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

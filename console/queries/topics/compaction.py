@@ -13,7 +13,7 @@ __all__ = ["CompactionRow", "compactions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRow:
-    """The compaction of a topic or of a partition. Numbers are None before the first run begins."""
+    """The compaction of a topic or of a partition. The numbers are None if no run has begun."""
 
     topic: str
     partition: int  # -1 = not a partition
@@ -29,9 +29,9 @@ class CompactionRow:
     started_at: datetime | None
     succeeded_at: datetime | None
     failed_at: datetime | None
-    retry_at: datetime | None  # After a failure, the earliest time of the policy's next run
+    retry_at: datetime | None  # After a failure, the earliest time of the next automatic run
 
 
 def compactions(topic_id: int, ends: Ends) -> list[CompactionRow]:
-    """Return the compaction of a topic, or of each partition in order."""
+    """Return the compaction of a topic, or of each of its partitions."""
     return fetch(CompactionRow, "topic", "compactions", {"topic_id": topic_id, **asdict(ends)})

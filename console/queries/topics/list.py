@@ -26,7 +26,7 @@ PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
 _FEW = 500
 _LARGEST = 2.0**53
-# The sort value in the order by worst state is the state times this unit, plus the time in ms when the state began.
+# In the order "worst", the sort value is state * _STATE_UNIT + state_since_ms.
 _STATE_UNIT = 1 << 42
 
 
@@ -35,7 +35,7 @@ class TopicsAsked:
     """The filters, order and page of the list. "" and 0 mean no filter."""
 
     search: str = ""
-    namespace: str = ""  # Full name, tenant/namespace
+    namespace: str = ""  # Written as tenant/namespace
     subscription: str = ""  # Name of a subscription that the topics must have
     only_backlog: bool = False
     state: int = 0  # State of the topic's worst subscription
@@ -53,7 +53,7 @@ class TopicRow:
     name: str
     partitions: int  # 0 = not partitioned
     partition_ids: list[int]  # At most 20 ids
-    backlog_messages: int | None  # Largest backlog of a subscription, summed over partitions
+    backlog_messages: int | None  # Sum of the largest backlog on each partition
     message_rate_in: float | None
     byte_rate_in: float | None
     stored_bytes: int | None
@@ -63,8 +63,8 @@ class TopicRow:
     subscriptions: int
     consumers: int | None
     message_rate_acked: float | None  # Sum over all durable subscriptions
-    worst_subscription: str | None  # The subscription with the largest backlog on a partition
-    state: int | None  # Worst state of a durable subscription
+    worst_subscription: str | None  # Subscription with the largest backlog on any partition
+    state: int | None  # Worst state of any durable subscription
     state_since_ms: int | None
 
 
@@ -131,8 +131,8 @@ def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
     ids = [row.id for row in fetch(_Id, "topics", "with_subscription", {**values, "limit": _FEW + 1})]
     if len(ids) <= _FEW:
         return fetch_text(_Key, query, {**any_subscription, "topic_ids": ids})
-    # If most topics have the subscription, four pages of all topics contain enough matches. Looking up every topic that
-    # has the subscription would take several times as long.
+    # Many topics have the subscription, so four pages of topics probably contain enough matches. Looking up every topic
+    # that has the subscription would take several times as long.
     some = fetch_text(_Key, query, {**any_subscription, "limit": 4 * values["limit"]})
     having = {row.id for row in fetch(_Id, "topics", "having", {**values, "ids": [key.id for key in some]})}
     found = [key for key in some if key.id in having][: values["limit"]]
@@ -140,9 +140,9 @@ def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
 
 
 def _namespace_id(asked: TopicsAsked, scope: Scope) -> int | None:
-    """Return the id of the list's only namespace. None means that the list is not limited to one namespace.
+    """Return the id of the list's only namespace, or 0 if this namespace does not exist.
 
-    0 means that the namespace does not exist.
+    Returns None if the list is not limited to one namespace.
     """
     if asked.namespace:
         tenant, _, namespace = asked.namespace.partition("/")
@@ -153,12 +153,12 @@ def _namespace_id(asked: TopicsAsked, scope: Scope) -> int | None:
 
 
 def in_order(order: str) -> str:
-    """Return the text of the query that finds a page's topics in one of ORDERS."""
+    """Return the SQL query that finds a page of topics in this order."""
     return statement("topics", f"by_{order}").format(filters=statement("topics", "filters"))
 
 
 def _worst_place(value: float) -> tuple[int, int]:
-    """Split a sort value in the order by worst state into state and time. An invalid value gives the list's start."""
+    """Split a sort value of the order "worst" into state and time. Returns zeros if the value is invalid."""
     return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
 
 

@@ -43,12 +43,12 @@ class LedgerRow:
     entries: int
     messages: int
     size_bytes: int
-    first_append_ms: int  # 0 = nothing is stored
-    last_append_ms: int  # 0 = nothing was ever stored
+    first_append_ms: int  # 0 = no entry is stored now
+    last_append_ms: int  # 0 = no entry was ever stored
 
     @property
     def store(self) -> Store | None:
-        """Where the entries are stored, if they were not trimmed."""
+        """Where the entries are stored. None if the entries were trimmed."""
         return store_of(ledger_id=self.ledger_id, segment_id=self.segment_id, file_name=self.file_name)
 
     @property
@@ -109,7 +109,7 @@ class Log:
         return last.entries_before + last.entries if last else 0
 
     def index_of(self, ledger_id: int, entry_id: int) -> int:
-        """Return the index of a position. For a trimmed ledger, return the index before the next stored entry."""
+        """Return the index of a position. For a trimmed entry, return the index before the next stored entry."""
         at = bisect_right(self._ids, ledger_id) - 1
         if at < 0:
             return self.begin - 1
@@ -205,7 +205,7 @@ def _with_its_end(ledger: LedgerRow, ends: Mapping[int, _OpenEnd]) -> LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Messages and bytes ever appended to topics, as parameters of a query."""
+    """Numbers of messages and bytes ever appended to each topic, as parameters of a query."""
 
     topics: list[int]
     messages: list[int]
@@ -223,7 +223,7 @@ class _LastLedger:
     ledger_id: int | None
     is_open: bool | None
     segment_id: int | None
-    messages: int  # Messages ever appended, except to an open ledger
+    messages: int  # Messages ever appended, without those in an open ledger
     size_bytes: int
 
 

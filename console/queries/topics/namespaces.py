@@ -52,12 +52,12 @@ class NamespaceRow:
 
     @property
     def is_protected(self) -> bool:
-        """Whether a user must give a reason to apply an act."""
+        """Whether a user who applies an act must give a reason."""
         return self.policies.get("protected") is True
 
     @property
     def needs_second_person(self) -> bool:
-        """Whether one user must plan an act and another user apply it."""
+        """Whether one user must plan an act and another user must apply it."""
         return self.policies.get("second_person") is True
 
 
@@ -68,7 +68,7 @@ class NamespaceNumbers:
     id: int
     topics: int  # A partitioned topic counts once
     subscriptions: int  # Durable subscriptions, counted on each partition
-    backlog_messages: int | None  # Sum of each topic's largest backlog
+    backlog_messages: int | None  # Sum of the largest backlog on each topic
     stored_bytes: int | None
     message_rate_in: float | None
 
@@ -110,6 +110,6 @@ def namespace(tenant: str, name: str) -> NamespaceRow | None:
 
 
 def namespace_numbers(ids: Sequence[int]) -> dict[int, NamespaceNumbers]:
-    """Return the numbers of namespaces, by namespace id."""
+    """Return the sums over the topics of each namespace."""
     rows = fetch(NamespaceNumbers, "namespaces", "numbers", {"ids": list(ids)})
     return {row.id: row for row in rows}

@@ -1,6 +1,6 @@
 """Numbers, partitions, subscriptions and waiting pulls of one topic.
 
-A pull is a request for messages from an offset. The broker parks a pull until a message arrives or the pull is due.
+A pull is a request for messages from an offset. The broker parks a pull until a message arrives or the pull times out.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class TopicHead:
     message_rate_in: float | None
     byte_rate_in: float | None
     last_append_ms: int | None  # 0 = never
-    backlog_messages: int | None  # Largest backlog of a subscription, summed over partitions
+    backlog_messages: int | None  # Sum of the largest backlog on each partition
     updated_ms: int | None
-    state: int | None  # Worst state of a durable subscription; None = unknown
+    state: int | None  # Worst state of any durable subscription; None = unknown
     state_since_ms: int | None
 
 
@@ -69,7 +69,7 @@ class PartitionRow:
     backlog_messages: int | None
     last_append_ms: int | None
     updated_ms: int | None
-    state: int | None  # Worst state of a durable subscription; None = unknown
+    state: int | None  # Worst state of any durable subscription; None = unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class SubscriptionRow:
     mark_delete_ledger: int
     mark_delete_entry: int
     acked_messages: int
-    backlog_messages: int  # Messages appended minus messages that the stored cursor has acked
+    backlog_messages: int  # All appended messages minus all acked messages
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -102,7 +102,7 @@ class ParkedPull:
 
     offset: int
     parked_ms: int
-    due_ms: int  # When the broker answers even without a message
+    due_ms: int  # Time at which the broker answers even without a message
     is_filtered: bool
     address: str
 
@@ -133,7 +133,7 @@ def topic_head(name: str) -> TopicHead | None:
 
 
 def partitions(topic_id: int) -> list[PartitionRow]:
-    """Return all partitions of a topic, sorted by index."""
+    """Return all partitions of a topic, sorted by number."""
     return fetch(PartitionRow, "topic", "partitions", {"topic_id": topic_id})
 
 
@@ -145,7 +145,7 @@ def subscriptions(topic_id: int, ends: Ends) -> list[SubscriptionRow]:
 
 
 def parked_queues(topic_id: int) -> list[ParkedQueue]:
-    """Return the waiting pulls of a topic, or of at most 100 partitions."""
+    """Return the waiting pulls of a topic, or of at most 100 of its partitions."""
     return [
         ParkedQueue(
             queue=max(row.partition, 0),
@@ -164,7 +164,10 @@ class _Name:
 
 
 def subscription_names(topic_id: int, *, search: str, after: str) -> list[str]:
-    """Return at most 51 subscription names after `after` that contain `search`."""
+    """Return at most 51 subscription names that contain `search`, in alphabetical order.
+
+    `after` is the last name on the previous page.
+    """
     asked = {
         "topic_id": topic_id,
         "pattern": containing(search),
