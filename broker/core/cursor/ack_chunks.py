@@ -71,7 +71,7 @@ class AckChunks:
         return EARLIEST
 
     def block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of the block that contains this entry. A block has BLOCK_ENTRIES entries."""
+        """Return the bits of the block that contains this entry."""
         bits = self.bits.get(chunk_key(ledger_id, entry_id))
         if bits is None:
             return 0
@@ -126,7 +126,10 @@ class AckChunks:
                 self.forget_set(key, entry_id)
 
     def union(self, other: AckChunks, after: Position, *, without: AckChunks | None = None) -> None:
-        """Ack the entries beyond `after` that are wholly acked in `other`, but not in `without`."""
+        """Ack the entries that are wholly acked in `other` and lie beyond the position `after`.
+
+        If `without` is given, its wholly acked entries are left out.
+        """
         for key, bits in other.bits.items():
             ledger_id, chunk = chunk_of(key)
             low, _ = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)
@@ -255,7 +258,7 @@ class AckChunks:
         return tuple(chunks)
 
     def count(self, after: Position) -> int:
-        """Return the number of wholly acked entries beyond `after`."""
+        """Return the number of wholly acked entries beyond the position `after`."""
         total = 0
         for key, bits in self.bits.items():
             ledger_id, chunk = chunk_of(key)

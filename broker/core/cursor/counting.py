@@ -131,7 +131,7 @@ class _Tally:
         self._entries += bits.bit_count()
 
     def add_members(self, position: Position, members: int) -> None:
-        """Add one message for each 1 bit in `members`. Ignore bits beyond the end of the batch."""
+        """Add one message for each bit of `members` that is 1. Ignore bits beyond the end of the batch."""
         size = self._index.messages_in(position)
         if size is None:
             if self._ledgers.contains(position):
@@ -297,7 +297,7 @@ def _count_piece(
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """Return where a skip of `wanted` unacked messages ends if it begins with the piece."""
+    """Return where a skip ends inside the piece. `wanted` is the number of unacked messages to skip in the piece."""
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

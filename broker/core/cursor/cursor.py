@@ -137,14 +137,20 @@ class Cursor:
         return self._acked.count_in(ledger_id, first, last)
 
     def holes(self, limit: int = 1000) -> Iterator[Range]:
-        """Yield the first `limit` runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last)."""
+        """Yield runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last).
+
+        `limit` is the maximum number of runs.
+        """
         for count, run in enumerate(self._acked.runs(self._mark_delete, LATEST)):
             if count >= limit:
                 return
             yield run
 
     def partly_acked(self, limit: int = 1000) -> Iterator[tuple[int, int, int]]:
-        """Yield the first `limit` partly acked entries, as (ledger_id, entry_id, unacked members)."""
+        """Yield partly acked entries, as (ledger_id, entry_id, unacked members).
+
+        `limit` is the maximum number of entries.
+        """
         for count, partial in enumerate(self._acked.partials(self._mark_delete, LATEST)):
             if count >= limit:
                 return

@@ -22,7 +22,7 @@ def block_key(ledger_id: int, entry_id: int) -> int:
 def first_clear(bits: int, start: int) -> int:
     """Return the index of the first 0 bit at or after `start`.
 
-    If the rest of the block is full, return BLOCK_ENTRIES or more.
+    If the rest of the block is full, return BLOCK_ENTRIES.
     """
     rest = bits >> start
     return start + (~rest & (rest + 1)).bit_length() - 1

@@ -167,9 +167,10 @@ class Dispatcher(Protocol):
         """
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer that asks for type `wanted`. Return whether it is the first consumer.
+        """Add a consumer. Return whether it is the first consumer.
 
-        Raises ConsumerAssignFailed if the consumer cannot have its hash ranges. After an error, nothing has changed.
+        `wanted` is the subscription type that the consumer asks for. Raises ConsumerAssignFailed if the consumer cannot
+        have its hash ranges. After an error, nothing has changed.
         """
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
@@ -237,7 +238,7 @@ class Dispatcher(Protocol):
         """Forget an entry that was trimmed or skipped. The unacked counts stay the same."""
 
     def postpone(self, position: Position) -> None:
-        """Remove an entry from the plan and the replay set, because the entry may not be sent yet.
+        """Remove an entry from the plan and the replay set, because the entry must not be sent yet.
 
         Keeps the redelivery count. Once the entry may be sent, the caller passes it to `replay`.
         """
