@@ -58,7 +58,7 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    # If the slot is draining, the consumer with the pending entries, else the owner of the slot.
+    # The consumer with the pending entries if the slot is draining, else the owner of the slot
     consumer: DispatchConsumer
     waiting_entries: int
     is_draining: bool
@@ -206,7 +206,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        # Entries in ANYBODY may be for consumers that are not ready, so limit their number.
+        # Limit the number of entries from ANYBODY, because their consumers may not be ready.
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(
@@ -242,7 +242,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
         """Return the consumer that must get the remaining chunks of a partly sent message, or None.
 
-        Without these chunks, the consumer would never ack, and the slot would never drain.
+        Without these chunks, the consumer would never ack the message, and the slot would never finish draining.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
         if owner is None or (self._pending_at.get(slot) is not owner and not self.policy.allow_out_of_order):

@@ -332,7 +332,7 @@ class MultipleActiveDispatcher(ABC):
                 self._replay_again(position)
 
     def _forget_all(self) -> None:
-        """Forget all entries. For the first consumer, reading restarts after the mark-delete position."""
+        """Forget all entries. When the first consumer attaches, reading restarts after the mark-delete position."""
         self._plan = None
         self._reading = set()
         self._replay.clear()

@@ -156,10 +156,10 @@ class LedgerMap:
         return ledger.info()
 
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
-        """Forget the `count` oldest ledgers after a trim, and return their snapshots.
+        """Forget the oldest ledgers after a trim, and return their snapshots.
 
         The topic's last ledger is only emptied, because it keeps the topic's counts.
-        Raises ValueError if one of these ledgers is open, or if there are fewer than `count` ledgers.
+        Raises ValueError if one of these ledgers is open, or if `count` exceeds the number of ledgers.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(
@@ -263,7 +263,7 @@ class LedgerMap:
         return self._ledgers[at] if at < len(self._ledgers) else None
 
     def entries_through(self, position: Position) -> int:
-        """Return the number of entries up to and including `position`. Counts all trimmed entries."""
+        """Return the number of entries up to and including `position`. The number includes all trimmed entries."""
         ledger = self._by_id.get(position.ledger_id)
         if ledger is not None:
             return ledger.entries_before + max(0, min(position.entry_id + 1, ledger.entries))
@@ -271,11 +271,14 @@ class LedgerMap:
         return following.entries_before if following is not None else self.total_entries
 
     def entries_between(self, after: Position, through: Position) -> int:
-        """Return the number of stored entries above `after`, up to and including `through`."""
+        """Return the number of stored entries after one position, up to and including another."""
         return max(0, self.entries_through(through) - self.entries_through(after))
 
     def spans(self, after: Position, through: Position) -> Iterator[tuple[int, int, int]]:
-        """Yield the stored entries above `after`, up to and including `through`, as (ledger_id, first, last)."""
+        """Yield the stored entries after one position, up to and including another.
+
+        Each item is (ledger_id, first entry_id, last entry_id).
+        """
         for ledger in self._ledgers[bisect_left(self._ids, after.ledger_id) :]:
             if ledger.ledger_id > through.ledger_id:
                 return

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
-# With more segments, PostgreSQL would need too long to plan a query over all segments.
+# With more segments, PostgreSQL would take too long to plan a query over all segments.
 MAX_SEGMENTS = 64
 # From this many segments on, each segment may grow larger, and copying may free less space.
 _CROWDED = 48
 _DOUBLES_EVERY = 4  # The limits of size and age double again after this many more segments
-_MOSTLY_DEAD = 4  # In a segment to be emptied, at most one byte in four may be live
+_MOSTLY_DEAD = 4  # A segment is mostly dead if at most one byte in four is live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
