@@ -79,7 +79,7 @@ class Deadlines:
     def _arm(self, at_ms: int) -> None:
         if not self._wheel_enabled:
             return
-        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # Round up, so that several parts share one timer
+        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # Round up, so that the timer fires less often
         if self._timer is not None and self._timer_at_ms <= at_ms:
             return
         if self._timer is not None:

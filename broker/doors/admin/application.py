@@ -67,7 +67,7 @@ class AdminPages:
             if name.lower() not in ("content-type", "content-length")
         ]
         if answer.status_code == 204:
-            # Send no content type and no length, because Pulsar's Java client would wait for a body.
+            # Send no content type and no length. With them, Pulsar's Java client would wait for a body.
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return

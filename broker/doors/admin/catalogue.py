@@ -100,10 +100,10 @@ class Catalogue:
     async def topics(
         self, tenant: str, namespace: str, *, domain: str, partitioned: bool = False
     ) -> list[str]:
-        """Return the full names of a namespace's topics. In place of a partitioned topic, return its partitions.
+        """Return the full names of a namespace's topics.
 
-        For the domain `non-persistent`, include topics in use that are not in PostgreSQL. If `partitioned` is True,
-        return only partitioned topics.
+        If `partitioned` is True, return only partitioned topics. Otherwise return partitions and unpartitioned topics.
+        If the domain is `non-persistent`, these include topics in use that are not in PostgreSQL.
         """
         full = await self.require_namespace(tenant, namespace)
         stored = await repeat_until_done(

@@ -117,7 +117,7 @@ async def get_last_message_id(
     try:
         found = await opened(request, name, "GetLastMessageId")
     except Refused as refused:
-        # Here Pulsar answers 404 for a partitioned topic. In other operations it answers 405.
+        # As in Pulsar, the answer for a partitioned topic is 404. For a non-persistent topic, it is 405.
         raise Refused(404 if name.domain == "persistent" else 405, refused.reason) from refused
     ledgers = found.log.ledgers
     last = ledgers.last_position()
