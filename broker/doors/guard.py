@@ -43,7 +43,7 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # Created on first use, because a guard for pulls never needs the dictionary.
+        # The dictionary is created on first use, because a guard for pulls never needs it.
         self._open: _Open | None = None
 
     @property
@@ -157,7 +157,7 @@ class GuardedBroker:
         return consumer
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return one version of the topic's schema, or the latest version."""
+        """Return one version of the topic's schema, or the latest version if `version` is None."""
         self.check_topic(Action.LOOK_UP, topic)
         return await self._broker.get_schema(topic, version)
 

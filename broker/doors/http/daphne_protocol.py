@@ -86,7 +86,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         super().connectionMade()
 
     def onConnect(self, request: Any) -> Any:  # noqa: N802 - Autobahn's name
-        """Replace the HTTP connection as the transport's Twisted producer. Set the size limit of messages."""
+        """Replace the transport's Twisted producer. Set the size limit of messages."""
         self.transport.unregisterProducer()
         self.transport.registerProducer(_Producer(self), True)
         limit = self._message_limit(request.path.encode("ascii"))

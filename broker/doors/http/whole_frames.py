@@ -23,7 +23,7 @@ _LENGTH: Final = struct.Struct("!H")
 
 
 def whole_frame(data: bytes, at: int, most_bytes: int) -> tuple[int, bool, bytes] | None:
-    """Read the frame that begins at `at`. Return the frame's end, whether the frame is binary, and the payload.
+    """Read one frame. Return the frame's end, whether the frame is binary, and the payload.
 
     Return None if Autobahn must read the frame.
     """

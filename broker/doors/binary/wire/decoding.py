@@ -101,7 +101,7 @@ def _send(command: pb.BaseCommand, frame: Frame) -> events.Send:
 
 
 def decode_slices(command: pb.BaseCommand, frame: Frame) -> Iterator[events.Event]:
-    """Decode a command of `HAVE_SLICES` into one or more events. Slices are decoded on demand.
+    """Decode an ACK or a REDELIVER_UNACKNOWLEDGED_MESSAGES. Slices are decoded on demand.
 
     Only the last event of an ACK has the request id. Raises MalformedCommand before the first event.
     """

@@ -242,7 +242,7 @@ class ServerEngine:
         self._write(answers.error(request_id, code, message))
 
     def send_unsupported(self, event: Unsupported, message: str) -> None:
-        """Refuse a command that Vela does not serve, if the client waits for an answer."""
+        """Send ERROR if the client waits for an answer."""
         if event.request_id is None:
             return
         self._write(answers.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
