@@ -1,4 +1,4 @@
-"""Functions of a Django project that a worker calls with messages.
+"""Call a Django project's functions with messages from the broker.
 
 The worker of `manage.py runhandlers` is a client. The broker runs in another process.
 """

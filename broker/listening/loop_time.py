@@ -46,7 +46,7 @@ class LoopTime:
         return TimeShare(self)
 
     def worked_ns(self, time_ns: int) -> int:
-        """Return the time to count for work that took `time_ns`.
+        """Return how much of the elapsed `time_ns` counts as work.
 
         The system may run other processes during long work. The result is therefore at most the thread's CPU time
         in this turn. For short work, reading the CPU time would cost too much.

@@ -203,7 +203,7 @@ class ArrayAcks:
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Record the answer to an item. After the last answer, return the whole frame.
+        """Record the answer to an item. After the last answer, return all answers as one frame.
 
         If an item already has an answer, do nothing.
         """

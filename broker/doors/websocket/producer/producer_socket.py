@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSocket"]
 
-# A message outside an array has no array and the index 0
+# A single message has no array, and its index is 0
 _ALONE: Final = (None, 0)
 
 
@@ -102,7 +102,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these answers in one write. Answer an array after every message in the array has an answer."""
+        """Send these answers in one write. Answer an array only when all its messages have answers."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
