@@ -20,7 +20,7 @@ class Share:
     def __init__(self) -> None:
         self.credit_ns = 0  # Working time left; a negative number is a debt
         self.is_waiting = False
-        self.is_granted = False  # The connection has left the line but has not begun to work
+        self.is_granted = False  # Whether the connection has left the line but has not begun to work
         self.last_turn = -1
 
 
@@ -64,7 +64,7 @@ class FairTurns:
                 continue
             share.is_waiting, share.is_granted = False, True
             share.last_turn = self._turn
-            self._left_ns -= share.credit_ns  # Reserve the time until the connection begins
+            self._left_ns -= share.credit_ns  # Reserved until the connection begins to work
             return share
         return None
 

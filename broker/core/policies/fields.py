@@ -108,7 +108,7 @@ class PolicyField:
         return str(value)
 
     def _number(self, text: str) -> int | str:
-        """Return the number that `text` stands for. Other text is returned without narrow spaces."""
+        """Return the number that `text` stands for. If there is none, return the text without narrow spaces."""
         text = text.replace(_NARROW_SPACE, "")
         named = {word: value for value, word in self.named.items()}
         if (value := named.get(text.lower())) is not None:

@@ -160,7 +160,7 @@ class _Pair:
     """A reader's and a writer's schema, and the state of their comparison.
 
     `compared` remembers results, because records may contain themselves. `left` is the number of comparisons
-    still allowed. Nested unions could need very many.
+    still allowed.
     """
 
     __slots__ = ("compared", "left", "reader", "writer")

@@ -65,9 +65,9 @@ def compared_versions(
 def check_successor(
     stored: Sequence[StoredSchema], new: SchemaDefinition, strategy: SchemaCompatibility
 ) -> None:
-    """Check that `new` may follow the stored versions. Raises IncompatibleSchema otherwise.
+    """Check that a new schema may follow the stored versions. Raises IncompatibleSchema otherwise.
 
-    `stored` is in ascending order and does not include `new`.
+    `stored` is in ascending order and does not include the new schema.
     """
     check_definition(new)
     if not stored or strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:

@@ -33,7 +33,7 @@ class DeliveryTimes:
         return len(self._last)
 
     def add(self, last: Position, messages: int, now_ms: int) -> None:
-        """Record the delivery of entries up to `last`. Each call must pass a higher position."""
+        """Record a delivery of entries. The last position must be higher in each call."""
         if self._delivered_ms and now_ms < self._delivered_ms[-1]:
             self._move_back(self._delivered_ms[-1] - now_ms)
         if self._delivered_ms and self._delivered_ms[-1] == now_ms:

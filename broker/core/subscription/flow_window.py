@@ -14,7 +14,7 @@ WINDOW_MS: Final = 30_000
 """The flow is measured over this time."""
 
 GAPS: Final = 3
-"""After this many times the longest recent gap, the flow is considered stopped."""
+"""The flow is considered stopped if a gap is this many times as long as the longest recent gap."""
 
 LONGEST_WAIT_MS: Final = 600_000
 """After a gap of this length, the flow is always considered stopped."""
@@ -49,7 +49,7 @@ class Totals(NamedTuple):
         return cls(sample.now_ms, sample.ready_messages, sample.acked_messages)
 
     def skipping(self, messages: int) -> Totals:
-        """Return the totals with `messages` added to the acked messages."""
+        """Return the totals, with the skipped messages counted as acked."""
         return self._replace(acked_messages=self.acked_messages + messages)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from broker.core.cursor.position_set import PositionSet, positions_of
 from broker.core.position import Position, packed
 
-_SLACK: Final = 64  # Number of stale keys that a heap of any size may contain
+_SLACK: Final = 64  # Even a small heap may contain this many stale keys
 
 
 class ReplaySet(PositionSet):

@@ -210,7 +210,7 @@ class Standing:
         is_acked = sample.acked_messages != self._acked
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
-        if is_acked:  # If nothing was acked, the waiting messages were skipped or have expired
+        if is_acked:  # Otherwise, the waiting messages were skipped or have expired
             # Remember the gap, because a slow consumer may pause like this again. A gap of LONGEST_WAIT_MS or more is a
             # failure, and is not remembered.
             gap_ms = sample.now_ms - self._progress_ms

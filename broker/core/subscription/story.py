@@ -242,7 +242,7 @@ class DeliveryStory:
     def acked_through(
         self, event: StoryEvent, consumer: StoryConsumer | None, newly: Sequence[Range], now_ms: int
     ) -> None:
-        """Note that a cumulative ack or message expiry has acked the entries in `newly`."""
+        """Note that a cumulative ack or message expiry has acked entries."""
         again = self._again
         for ledger_id, first, last in newly:
             runs: Iterable[tuple[int, int, int, int]] = ((0, ledger_id, first, last),)
