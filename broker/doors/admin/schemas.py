@@ -147,7 +147,7 @@ async def post_schema(
 async def delete_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> VersionResponse:
-    """Delete a topic's schema. The versions stay readable for stored messages, even with force=true."""
+    """Delete a topic's schema. Stored messages keep their schema versions, even with force=true."""
     name = TopicName.parse(named("persistent", tenant, namespace, topic).base)
     versions = await _stored(request, tenant, namespace, topic)
     await request.act("delete_schema", topic=name.full)

@@ -345,7 +345,7 @@ async def analyze_backlog(
 async def _expire_older(
     request: AdminRequest, name: TopicName, subscriptions: Sequence[str], seconds: int
 ) -> None:
-    """Try every subscription on every partition, then raise the first refusal."""
+    """Skip old messages on every subscription and partition. At the end, raise the first refusal, if any."""
     count = (await Catalogue(request.broker).require(name)).partitions
     names = [name.with_partition(index) for index in range(count)] if count else [name]
     before_ms = request.broker.clock.now_ms() - max(0, seconds) * 1000

@@ -215,7 +215,7 @@ async def get_compaction(
 ) -> LongRunningStatus:
     """Return the state of the latest compaction of a topic or partition."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Compaction status")
-    # A waiting compaction is not in the database yet.
+    # A waiting compaction counts as running, but is not in the database yet.
     if found.compacted.is_running:
         return LongRunningStatus(status="RUNNING")
     last = await Catalogue(request.broker).last_compaction(found.topic_id)

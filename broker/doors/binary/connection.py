@@ -152,8 +152,8 @@ class BinaryConnection:
         self.peer.heard()
         self._unread.append(data)
         self._handle_unread()
+        # Do not pause for a single unread piece, because a pause costs more than the next read.
         if self._is_out_of_turn and (self._events or self._engine.has_more or len(self._unread) > 1):
-            # Do not pause for a single unread piece, because the next read costs less than a pause.
             self._link.pause_reading()
 
     def _handle_unread(self) -> None:

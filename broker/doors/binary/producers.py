@@ -332,8 +332,8 @@ class ProducerSlot:
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
         """Refuse a send that was not stored.
 
-        If the topic is terminated, close the producer instead. After a SEND_ERROR, Go's client would never fail its
-        other sends.
+        If the topic is terminated, close the producer instead. After a SEND_ERROR, Go's client would leave its
+        other sends pending.
         """
         if self.is_closed:
             return
@@ -374,7 +374,7 @@ class ProducerSlot:
         """Tell the client that the producer is closed.
 
         The client opens the producer again and repeats the unanswered sends. If the producer waits for exclusive
-        access, refuse the request, because the client still expects an answer.
+        access, refuse the request to open it, because the client still expects an answer.
         """
         if self.producer is None:  # The request to open the producer will be refused.
             return

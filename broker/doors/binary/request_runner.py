@@ -22,8 +22,8 @@ __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
-# Event-loop time that every request costs its connection in advance. Otherwise, a connection could start a thousand
-# tasks before the other connections continue.
+# Charge the connection this much event-loop time before each request runs. Otherwise, a connection could start a
+# thousand tasks before the other connections continue.
 REQUEST_NS: Final = 50_000
 
 

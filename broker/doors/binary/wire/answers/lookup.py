@@ -1,6 +1,6 @@
 """Builders for answers about topics.
 
-The field `response` is always set, because clients treat an absent field as a failure.
+Every answer that has a field `response` sets it, because clients treat an absent field as a failure.
 """
 
 from __future__ import annotations
