@@ -1,7 +1,6 @@
 """Back-pressure on peers with too many unanswered commands.
 
-A closed gate stops all reading from the peer. If the gate waited for another frame from the peer, the gate would stay
-closed forever.
+A closed gate stops all reading from the peer, so no frame from the peer can open the gate.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class PullConnection(LimitedConnection):
         self._address = f"{client.host}:{client.port}"
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        if self.requests or self._is_refused:  # Twisted has a request in progress, or ignores all bytes
+        if self.requests or self._is_refused:  # A request is in progress or was refused
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
             self._waiting += data

@@ -1,4 +1,4 @@
-"""Answer the requests below `/pull/` that `PullConnection` does not answer. A queue is a partition."""
+"""Answer the requests below `/pull/` that `PullConnection` does not answer."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class Letters:
         await self._retry_letters.has_room()
 
     def _still_due(self, source: DeliverySource, due: Sequence[Due]) -> list[Position]:
-        """Start letters for the entries in `due`. Return the positions to deliver again without a letter."""
+        """Start a letter for each due entry that needs one. Return the positions to deliver again without a letter."""
         consumer = source.consumer
         if consumer is None:
             return [each.position for each in due]

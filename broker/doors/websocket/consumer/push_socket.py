@@ -146,7 +146,7 @@ class PushSocket(BrokerSocket):
         self._frames.append(push_frame(text, data, redelivery_count))
 
     def flush(self) -> None:
-        """Write queued messages as far as the window has room."""
+        """Write queued messages while the window has room."""
         if self._ready:
             self.drain_soon()
         self._write()
@@ -157,7 +157,7 @@ class PushSocket(BrokerSocket):
             self.transport.write_frames(frames, binary=False)
 
     def drain_soon(self) -> None:
-        """In the next turn of the event loop, push queued messages as far as the window has room."""
+        """In the next turn of the event loop, push queued messages while the window has room."""
         if self._ready and not self._is_draining:
             self._is_draining = True
             self._loop.call_soon(self._drain)

@@ -10,7 +10,7 @@ from vela.wire.message_id import MessageId
 
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
 
-# The client chooses the batch size in an id. Without a limit, a bitset of that size could take gigabytes.
+# The client chooses the batch size in an id. Without a limit, a bitset of that size could take hundreds of megabytes.
 MAX_BATCH_SIZE = 1 << 20
 
 
@@ -45,7 +45,7 @@ class BatchAcks:
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
         """Return the entry acks for these ids, at most one for each entry. Repeated ids are harmless.
 
-        Raises InvalidCommand for an impossible batch index or size, and for ids with different sizes of the same batch.
+        Raises InvalidCommand for an impossible batch index or size, and if ids disagree about the size of a batch.
         After an error, no ack is recorded.
         """
         sizes: dict[tuple[int, int], int] = {}

@@ -107,7 +107,7 @@ class ProducerOptions:
     """Options of a producer."""
 
     producer_name: str | None = None
-    initial_sequence_id: int | None = None  # Last used id. If None, the last stored id counts
+    initial_sequence_id: int | None = None  # Last used id. If None, ids continue after the last stored id
     hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
     send_timeout_ms: int = 30_000  # 0 = no timeout
     routing_mode: RoutingMode = RoutingMode.SINGLE
@@ -162,7 +162,7 @@ class ReaderOptions:
 
 
 def producer_options(query: Query) -> ProducerOptions:
-    """Read the options of a producer. With encryptionKeys, batching and compression are off.
+    """Read the options of a producer. If encryptionKeys is set, batching and compression are off.
 
     Without batching, the batch limits and maxPendingMessages are ignored. Raises InvalidQuery. Raises
     HandshakeRefused if encryptionKeys is set but has no valid keys.
