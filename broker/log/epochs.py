@@ -155,10 +155,9 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None if another broker took one of the topics. In most cases, nothing is stored. After a lost
-        connection, the outcome may be unknown. If so, this method closes all logs. `call` must be safe to repeat.
-        Raises psycopg.Error if the server refuses the transaction. Passes on other errors of `call`. Not safe to
-        cancel.
+        Returns None if another broker took one of the topics. In that case, nothing is stored, unless the connection
+        was lost before the outcome was known. `call` must be safe to repeat. Raises psycopg.Error if the server refuses
+        the transaction. Passes on other errors of `call`. Not safe to cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}

@@ -38,7 +38,7 @@ class Segments:
         self._read_role = read_role
         self._views_stale = True
         self._opened_ms = 0
-        # Without this lock, the views could count as up to date although they lack a new segment.
+        # Without this lock, `_views_stale` could be false although the views lack a new segment.
         self._changing = asyncio.Lock()
         self.open_id = 0
 

@@ -42,11 +42,11 @@ class AppendBatch:
     delayed: list[StoredEntry] = field(default_factory=list)
     outbox_ids: list[int] = field(default_factory=list)
     size_bytes: int = 0
-    # Monotonic time from which the waiting time of this batch counts.
+    # Start of this batch's wait, in monotonic seconds.
     since_s: float = 0.0
     # True if the next batch may be sent to PostgreSQL before this batch commits.
     can_be_followed: bool = False
-    # Set only for a batch that follows another batch. The future's result tells whether the following batch may commit.
+    # Set only for a batch that follows another batch. The future's result tells whether this batch may commit.
     turn: asyncio.Future[bool] | None = None
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
@@ -186,7 +186,7 @@ class TopicLog:
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Take the next sends from the queue, and return them as a batch with positions.
 
-        If another batch is in flight, the new batch waits in `following`. The last entry of the new batch may exceed
+        If another batch is in flight, the new batch waits in `following`. The last entry may take the new batch over
         `max_bytes`. Raises ValueError if no ledger is open, or if `following` is already set.
         """
         ledger = self.ledgers.open_ledger()
@@ -327,7 +327,7 @@ class TopicLog:
         return None if ledger is None else ledger.get(position.entry_id)
 
     def forget(self, count: int) -> list[LedgerInfo]:
-        """Remove and return the oldest `count` ledgers, which were trimmed."""
+        """Remove and return the oldest ledgers, which were trimmed. `count` is their number."""
         dropped = self.ledgers.drop_first(count)
         for info in dropped:
             self.segments.pop(info.ledger_id, None)

@@ -162,7 +162,7 @@ class Writer:
     def _take(self, log: TopicLog, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch | None:
         try:
             return log.take_batch(max_entries=max_entries, max_bytes=max_bytes, now_ms=now_ms)
-        except Exception as error:  # The sends of the other topics are still stored
+        except Exception as error:  # Refuse only the sends of this topic
             self._refuse(log, error)
             return None
 
@@ -334,7 +334,7 @@ class Writer:
         return missing
 
     async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
-        """Return whether a batch is stored. Advance the owner epoch first, so that the answer is final."""
+        """Return whether a batch is stored. The answer is final only after the owner epoch has advanced."""
         last = batch.entries[-1]
         stored = await repeat_until_done(
             self._pool,

@@ -23,7 +23,7 @@ class Size(NamedTuple):
 # a receipt, so 2 MiB can commit while the broker receives the next 2 MiB.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
-# How long `BESIDE_LIGHT` applies after a light topic and another topic published one after the other.
+# How long `BESIDE_LIGHT` applies after a light topic has published alongside another topic.
 _LASTS_S: Final = 0.1
 
 
