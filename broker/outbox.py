@@ -43,7 +43,7 @@ def publish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """Publish one message in the open transaction of the database `using`. Without a transaction, publish immediately.
+    """Publish one message in the open transaction. Without a transaction, publish immediately.
 
     The broker creates a missing topic if a policy allows it. The ordering key chooses the partition. Without an
     ordering key, the key chooses the partition.

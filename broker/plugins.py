@@ -83,7 +83,7 @@ class DispatchInterceptor(Protocol):
 def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, ...]:
     """Create the objects that `paths` name.
 
-    Raises SettingInvalid if an object cannot be created or lacks the method.
+    Raises SettingInvalid if an object cannot be created or lacks the required method.
     """
     return tuple(_load(setting, path, method) for path in paths)
 

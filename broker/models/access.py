@@ -14,7 +14,7 @@ class GrantedPermission(models.Model):
     tenant = models.TextField()
     namespace = models.TextField(db_default="")
     topic = models.TextField(db_default="")  # Full name, without a partition
-    subscription = models.TextField(db_default="")  # Valid for all topics of the namespace
+    subscription = models.TextField(db_default="")  # A subscription on any topic of the namespace
     role = models.TextField()
     permission = models.CharField(max_length=16)  # On a tenant, only `admin` is possible
 

@@ -35,7 +35,7 @@ class LedgerFile(models.Model):
 
     The row is added before the file is written, and the file is deleted before the row. Every file therefore has a
     row, even after a crash. The topic's owner attaches the file by writing the file's name into the ledger's row. An
-    attached file that no ledger names is deleted.
+    attached file is deleted after the ledger's row is gone.
     """
 
     class State(models.TextChoices):

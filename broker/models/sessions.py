@@ -11,7 +11,7 @@ from django.db.models.functions import Left
 
 __all__ = ["ConsumerSession", "ParkedPulls", "ProducerSession"]
 
-# The indexes contain only the first characters of a name, because a name can have several kilobytes.
+# The indexes contain only the first characters of a name, because a name can be several kilobytes long.
 _SORTED_BY = 200
 
 

@@ -64,7 +64,7 @@ class Metrics:
         *,
         has_topics: bool,
     ) -> None:
-        """If `has_topics` is false, the page has only the sums of each namespace."""
+        """If `has_topics` is false, the page has sums for each namespace instead of lines for each topic."""
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry

@@ -100,7 +100,10 @@ class Buckets:
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
-        """Yield a topic's rows. None stands for a row without activity. Objects with the same id share a row."""
+        """Yield a topic's rows. None stands for a row without activity.
+
+        If a topic was reloaded, the rows of its old and new objects are merged.
+        """
         topics = set(self._topics.get(topic_id, ()))
         if (newest := self._newest.get(topic_id)) is not None:
             topics.add(newest)

@@ -66,7 +66,7 @@ class History:
             logger.info("a roll-up is under way; the points of the charts are stored with the next report")
 
     def _discard(self, ended_ms: int) -> None:
-        """Forget the changes. If the clock was set back, it may take hours to reach the last bucket."""
+        """Forget the changes. If the clock was set back, the last bucket may be hours ahead."""
         self._buckets.discard()
         if not self._is_behind:
             logger.warning(
