@@ -67,7 +67,7 @@ class CannotStart(Exception):
 
 
 def run_broker(broker: Callable[[], RunningBroker]) -> None:
-    """Make the broker in the event loop, and serve until SIGTERM or SIGINT. Raises CannotStart."""
+    """Create the broker, and serve until SIGTERM or SIGINT. Raises CannotStart."""
     asyncio.set_event_loop(twisted_loop)
     serving = twisted_loop.create_task(_serve(broker), name="broker")
     serving.add_done_callback(lambda _: _reactor().stop())

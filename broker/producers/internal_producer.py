@@ -84,7 +84,7 @@ class InternalProducer:
         """Open a producer on the topic. Safe to cancel.
 
         `name` must be unique on the topic. If the subscription `initial_subscription` does not exist, it is created
-        at the oldest stored message. Retries for up to `reopen_s` seconds after retriable errors. Raises BrokerError.
+        at the oldest stored message. After a retriable error, retries for up to `reopen_s` seconds. Raises BrokerError.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await _repeated(

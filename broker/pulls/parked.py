@@ -27,7 +27,7 @@ __all__ = ["ParkedPulls", "topic_of"]
 
 logger = logging.getLogger(__name__)
 
-# Pulls of one queue get the same answer if their offset, number of messages and filter are equal.
+# Two pulls of a queue get the same answer if they have the same offset, message limit and filter.
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
@@ -62,7 +62,7 @@ class ParkedPulls:
         return len(self._table)
 
     def take_changed(self, most: int) -> dict[QueueKey, list[ParkedPull]]:
-        """Return the parked pulls of at most `most` changed queues."""
+        """Return the parked pulls of changed queues, up to the given number of queues."""
         taken = [self._changed.pop() for _ in range(min(most, len(self._changed)))]
         queues = self._table.queues()
         return {key: list(queues.get(key, ())) for key in taken}
