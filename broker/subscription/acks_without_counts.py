@@ -59,7 +59,7 @@ class AcksWithoutCounts:
                         await self._reader.load_index(missing.ranges)
                 except ServiceNotReady as error:
                     effects = acks.refuse_first_late(error)
-                except Exception as error:  # The later acks must still be applied
+                except Exception as error:  # The other late acks must still be applied
                     acks.drop_first_late()
                     self._failed(command, error)
                 self._carry_out(effects)

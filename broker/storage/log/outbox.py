@@ -34,7 +34,8 @@ async def waiting(
 ) -> list[OutboxRow]:
     """Return a topic's oldest rows, except rows in `taken` and rows that `refuse` has postponed.
 
-    The result ends after `most` rows, or when the data reaches the limit `more_bytes`. Safe to repeat and to cancel.
+    `most` limits the number of rows. The result also ends when the data reaches the limit `more_bytes`. Safe to repeat
+    and to cancel.
     """
     cursor = await connection.execute(
         query("outbox", "waiting"),

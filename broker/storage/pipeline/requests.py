@@ -50,7 +50,7 @@ class Unended:
 
     id: int
     state: str
-    is_of_act: bool  # Whether the given act requested the run
+    is_of_act: bool  # Whether the act passed to `unended` requested the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ async def schedule(
     """Store a schedule for a job. The first run is due now. Safe to repeat.
 
     If the job and subject already have a schedule, change that schedule. The next run starts at the planned time or
-    `every_minutes` from now, whichever is earlier.
+    after the new interval, whichever is earlier.
     """
     await connection.execute(
         query("pipeline", "schedule"),

@@ -16,8 +16,9 @@ async def idle_topics(
 ) -> list[tuple[int, str]]:
     """Return the id and full name of topics that may be inactive or may have expired subscriptions.
 
-    A topic or subscription without a recorded use counts as unused. The topics are sorted by id. Their ids are above
-    `after` and not in `known`. `defaults` apply to policies that the topic and its namespace do not set.
+    A topic or subscription without a recorded use counts as unused. The topics are sorted by id. The id `after`, all
+    lower ids and the ids in `known` are left out. `defaults` apply to policies that the topic and its namespace do not
+    set.
     """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),

@@ -26,7 +26,7 @@ class Growth:
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
-    """Add partitions until a topic has `partitions` of them. Safe to repeat.
+    """Add partitions to a topic. `partitions` is the wanted number of partitions. Safe to repeat.
 
     New partitions get the subscriptions of existing partitions. Return None if there is no such topic. A topic that is
     not partitioned, or has enough partitions, does not change. Raises InvalidTopicName if a new name is too long.

@@ -46,7 +46,7 @@ async def change(
     before: Mapping[str, object],
     after: Mapping[str, object],
 ) -> bool:
-    """Replace a policy document. If the document is no longer `before`, change nothing and return False."""
+    """Replace a policy document. If the stored document differs from `before`, change nothing and return False."""
     cursor = await connection.execute(
         query("policies", "set_topic" if is_topic else "set_namespace"),
         {"id": row_id, "before": json.dumps(dict(before)), "after": json.dumps(dict(after))},
