@@ -127,7 +127,7 @@ class AlertRound:
             return cursor.execute(query("alerts", "matches"), match_parameters(rules, now_ms)).fetchall()
 
     def open(self, now_ms: int) -> list[OpenAlert]:
-        """Return all open alerts. A cleared alert stays open for at most a day."""
+        """Return all open alerts, except those that cleared more than a day ago."""
         rows = self._connection.execute(query("alerts", "open"), {"now_ms": now_ms}).fetchall()
         return [
             OpenAlert(
@@ -178,7 +178,7 @@ class AlertRound:
         self._connection.execute(query("alerts", "notify"), {"rows": json.dumps(rows)})
 
     def evaluated(self, ids: list[int], *, notified: list[int], now_ms: int) -> None:
-        """Record which rules were evaluated, and for which of them notifications were stored."""
+        """Record which rules were evaluated, and which of them have new notifications."""
         self._connection.execute(
             query("alerts", "evaluated"), {"ids": ids, "notified": notified, "now_ms": now_ms}
         )

@@ -1,4 +1,4 @@
-"""Acts on several partitions. An act is a recorded change. Each partition's part is recorded as a separate act."""
+"""Store acts that affect several partitions. An act is a recorded change. Each partition's part is a separate act."""
 
 from __future__ import annotations
 

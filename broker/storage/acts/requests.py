@@ -1,4 +1,4 @@
-"""Let processes other than the broker request acts. All calls are synchronous.
+"""Request acts from outside the broker. All calls are synchronous.
 
 An act is a change that the broker plans, applies and records.
 """

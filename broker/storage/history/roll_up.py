@@ -25,7 +25,7 @@ __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 logger = logging.getLogger(__name__)
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Bucket lengths, shortest first
-# This long after its end, a minute counts as complete, even if a bucket is missing.
+# A minute counts as complete 30 seconds after its end, even if a bucket is missing.
 _LATE_MS: Final = 30_000
 _RECENT_MS: Final = 120_000
 _EXPIRED_AT_ONCE: Final = 10_000

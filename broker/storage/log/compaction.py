@@ -64,7 +64,7 @@ class StoredCompaction:
     """The stored state of a topic's compaction."""
 
     horizon: Horizon
-    generation: int  # Number of the run whose entries readers get, or 0
+    generation: int  # Run number of the entries that readers get, or 0
     attempt: int  # Number of the latest run
     kept: Kept
     failures: int = 0  # Consecutive failures

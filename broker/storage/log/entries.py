@@ -99,7 +99,7 @@ async def append(
     5 s, this function stores nothing and raises psycopg.errors.QueryCanceled.
 
     Raises ValueError if `turn` is given but the rows cannot be copied. Raises psycopg.Error if PostgreSQL refuses a
-    row or the connection is lost. After a lost connection or a cancellation, the rows may have been stored.
+    row or the connection is lost. After a lost connection or a cancelled call, the rows may have been stored.
     """
     if not can_be_copied(rows.size_bytes, rows.delayed, rows.moved):
         if turn is not None:
