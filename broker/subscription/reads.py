@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class Reads:
-    """The reads of one subscription. A successful read calls `ended` with the entries.
+    """The reads of one subscription. A successful read passes its entries to the callback `ended`.
 
-    After a pause, a failed read calls `ended` without entries. If an entry is missing from the log, the read calls
-    `gap_found`, then `ended` without entries. A cancelled read calls neither.
+    A failed read pauses, and then passes an empty sequence. If an entry is missing from the log, the read calls
+    `gap_found`, and then passes an empty sequence. A cancelled read calls neither callback.
     """
 
     def __init__(

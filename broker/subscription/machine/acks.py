@@ -180,7 +180,7 @@ class Acks:
         return self._applied(receipt, wrong, said)
 
     def _record_cumulative(self, member: Member, position: Position, newly: list[Range]) -> None:
-        """Record a cumulative ack. `newly` contains the ranges of entries that were not acked before."""
+        """Record a cumulative ack. The list `newly` contains the ranges of entries that were not acked before."""
         story, now_ms = self._state.story, member.last_ack_ms
         if newly and not self._state.cursor.is_acked(position):  # The last entry is only partly acked
             ledger_id, first, last = newly.pop()

@@ -198,7 +198,7 @@ class SubscriptionMachine:
         return (Wish.CHANGED, *state.end_of_topic())
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an operator acked an entry. The messages in the bitset `left` stay unacked."""
+        """Note that an operator acked an entry. Messages whose bit in `left` is 1 stay unacked."""
         dispatcher = self.state.dispatcher
         for consumer in dispatcher.consumers:
             passed = consumer.pending.get(position) - left.bit_count()
@@ -210,7 +210,7 @@ class SubscriptionMachine:
             self.state.story.passed(position)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """Record acks in `recorded` while an operator's act can be undone."""
+        """Record acks while an operator's act can be undone."""
         self.state.cursor.start_undo_overlay(recorded)
         self.state.undo_act_id = act_id
         self.state.undo_until_ms = until_ms

@@ -203,5 +203,5 @@ class Redelivery:
         if state.waits_for_filter_until_ms and state.waits_for_filter_until_ms <= now_ms:
             state.waits_for_filter_until_ms = 0
             effects += SEND
-            return len(due) + 1  # The entry that made the subscription wait is not in `due`
+            return len(due) + 1  # Also count the entry that made the subscription wait
         return len(due)

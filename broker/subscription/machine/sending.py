@@ -53,7 +53,8 @@ class CompactedPage(Protocol):
 class Sending:
     """The sending of one subscription.
 
-    `cached` maps a ledger id and an entry id to an entry in memory. A read returns at most `read_entries` entries.
+    The argument `cached` holds the entries in memory, by ledger id and entry id. The argument `read_entries` is the
+    maximum number of entries in one read.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class Sending:
     ) -> Effects | None:
         """Add to `found` the entries that compaction kept. If none are in memory, return the effect that reads them.
 
-        After the last compacted position, `horizon`, do nothing. A call does not mix trimmed and untrimmed entries,
+        If the read position is after `horizon`, do nothing. A call does not mix trimmed and untrimmed entries,
         because the cursor has no acks of trimmed entries.
         """
         state, ledgers = self._state, self._ledgers

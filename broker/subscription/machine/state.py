@@ -121,7 +121,7 @@ class State:
         story.use_type(keeps_order=type_.single_active)
         self.members: dict[int, Member] = {}
         self._compacted = compacted
-        # Set by `begin_at` to the mark-delete position and the requested position.
+        # The mark-delete position and the requested position, both set by `begin_at`.
         self.unstored_place: tuple[Position, Position] | None = None
         self.read_position = cursor.read_from()
         # Time of the last ack that moved mark-delete. 0 = none.

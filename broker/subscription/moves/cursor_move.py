@@ -77,7 +77,7 @@ class CursorMove:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a move or an `idle` block is under way."""
+        """Whether a move is under way, or moves are prevented by `idle`."""
         return self._gate.locked()
 
     @asynccontextmanager
@@ -146,7 +146,7 @@ class CursorMove:
             except Exception as error:
                 await self._finish(act_id, error=str(error) or repr(error))
                 raise
-            cursor.stop_undo_overlay()  # Only the latest act can be undone, and this seek is the latest act
+            cursor.stop_undo_overlay()  # After this seek, earlier acts cannot be undone
 
     def _reset(self, position: Position, remaining: int | None) -> None:
         self._state.cursor.reset_to(position, remaining)
