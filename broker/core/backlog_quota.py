@@ -94,7 +94,7 @@ def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, 
 
 
 def _after_bytes(ledgers: LedgerMap, index: MessageIndex, after: Position, size_bytes: int) -> Position:
-    """Return the first entry at which the bytes since `after` reach `size_bytes`."""
+    """Return the first entry at which the bytes beyond the position `after` reach `size_bytes`."""
     wanted = _bytes_through(index, after) + size_bytes
     for ledger in ledgers:
         if not ledger.entries or ledger.bytes_before + ledger.size_bytes < wanted:

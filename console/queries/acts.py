@@ -96,7 +96,7 @@ def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:
 def acts_page(
     asked: ActsAsked, scope: Scope, *, before: int | None, limit: int
 ) -> tuple[list[ActRow], int | None]:
-    """Return at most `limit` acts older than `before`, newest first.
+    """Return a page of acts whose ids are below `before`, newest first.
 
     Also return `before` for the next page, or None on the last page.
     """

@@ -201,7 +201,7 @@ async def refuse(
 
 
 async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
-    """Return at most `most` waiting requests, oldest first."""
+    """Return the oldest waiting requests. `most` limits their number."""
     return await _requests(connection, "waiting", most)
 
 

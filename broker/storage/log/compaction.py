@@ -233,9 +233,9 @@ async def sweep(
 async def read(
     connection: Connection, topic_id: int, *, first: Position, most: int, more_bytes: int
 ) -> CompactedPage | None:
-    """Return at most `most` kept entries from `first` on, or None if the topic has no compaction.
+    """Return kept entries from `first` on, or None if the topic has no compaction.
 
-    The page ends early if its data reaches `more_bytes`. Safe to repeat and to cancel.
+    `most` limits the number of entries. The page ends early if its data reaches `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction", "read"), (*first, most, more_bytes, topic_id))

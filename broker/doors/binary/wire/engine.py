@@ -100,7 +100,7 @@ class ServerEngine:
     def receive(self, data: bytes | bytearray | memoryview, *, most: int = _EVERY_COMMAND) -> list[Event]:
         """Decode bytes from the peer and return the events of complete commands.
 
-        Decodes at most `most` short commands. A longer command counts as several. While `has_more` is True, call this
+        `most` limits the number of commands. A long command counts as several. While `has_more` is True, call this
         method again, with or without new bytes.
 
         If the peer violates the protocol, enters state FAILED and raises RemoteProtocolError. The error's `events` are
