@@ -79,7 +79,7 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) = there is no message
-    batch_size: int  # The message's number in its batch, counted from 1; 0 = no batch
+    batch_size: int  # Size of the batch up to this message; 0 = no batch
     mark_delete: Position
 
 

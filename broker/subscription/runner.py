@@ -421,7 +421,7 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The id of the latest act that an operator can or could undo; 0 = none."""
+        """The id of the last act that allowed an undo; 0 = none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:

@@ -3,8 +3,8 @@
 If the process dies, messages whose acks are not yet stored are delivered again. If a client asks for a receipt of its
 ack, the next flush starts early. The client gets the receipt after the ack is stored.
 
-Each statement names the owner epoch, the number under which this broker owns the topic. If the epoch has advanced, the
-statement changes nothing.
+An owner epoch is the number under which this broker owns a topic. Each statement names the owner epochs of its topics.
+It does not change the cursors of a topic whose epoch has advanced.
 
 This file has over 400 lines because a flush and its failures are easier to check in one place.
 """
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # A chunk covers 32,768 entries, with a bitmap of at most 4 KiB
 MAX_ACK_SETS = 50_000
-MAX_TRIES = 16  # Limit of refused cursors that one turn tries
+MAX_TRIES = 16  # One turn tries at most this many refused cursors
 _RETRY_S = 0.2
 _MOVED = "the topic moved to another broker; connect and acknowledge again"
 
@@ -62,7 +62,7 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The id of the latest act that an operator can or could undo; 0 = none."""
+        """The id of the last act that allowed an undo; 0 = none."""
 
     @property
     def is_deleted(self) -> bool: ...

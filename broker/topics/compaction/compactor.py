@@ -153,7 +153,7 @@ class Compactor:
 
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
         stored = topic.compacted.stored
-        if stored is None or not stored.generation:  # Without copies, require a survey of the whole log
+        if stored is None or not stored.generation:  # Without copies, the survey must cover the whole log
             is_next = not survey.generation
         else:
             is_next = (survey.generation, survey.begin) == (stored.generation, stored.horizon.position)
@@ -164,7 +164,7 @@ class Compactor:
         return await _totals(topic, survey.horizon)
 
     async def _begin(self, topic: Topic) -> int:
-        """Store that a run begins. From then on, the broker trims only compacted entries."""
+        """Record that a run begins. From then on, the broker trims only compacted entries."""
         view = topic.compacted
         known, first = view.stored, _before_log(topic)
         if known is None:

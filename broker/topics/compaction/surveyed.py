@@ -77,7 +77,7 @@ class SurveyedPass:
         return stayed(piece, decoded, latest, max_message_bytes=self._max_message_bytes)
 
     def _require_earlier(self, position: Position) -> None:
-        """Raise NotAllowed for a message after `begin`, because Spark should have seen it."""
+        """Raise NotAllowed if Spark should have seen the message at `position`."""
         if position > self._survey.begin:
             raise NotAllowed(
                 f"Spark has not seen the key of the message at {position}, so nothing is compacted: run the job again"
