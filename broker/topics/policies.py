@@ -146,7 +146,7 @@ class PolicyDocuments:
     async def of_topics_with(
         self, holder: Holder, after: Mapping[str, object], topics: Sequence[TopicName]
     ) -> dict[str, Policies]:
-        """Return the policies that each topic would have if `holder` had the document `after`. Keys are full names."""
+        """Return the policies that each topic would have if `holder` had this document. Keys are full names."""
         found: dict[str, Policies] = {}
         for at in range(0, len(topics), _AT_ONCE):
             names = [each.full for each in topics[at : at + _AT_ONCE]]
@@ -171,9 +171,9 @@ class PolicyDocuments:
     async def replace(
         self, holder: Holder, *, before: Mapping[str, object], after: Mapping[str, object]
     ) -> PolicyState:
-        """Store `after` in place of `before`. Safe to repeat.
+        """Replace a holder's document. Safe to repeat.
 
-        Raises the errors of `read`, and PolicyConflict if the stored document is neither `before` nor `after`.
+        Raises the errors of `read`, and PolicyConflict if the stored document differs from both `before` and `after`.
         """
         state = await self.read(holder)
         if dict(state.document) == dict(after):
@@ -266,7 +266,7 @@ class PolicyChanges:
     async def change(
         self, holder: Holder, *, before: Mapping[str, object], after: Mapping[str, object]
     ) -> PolicyState:
-        """Replace the document `before` with `after`, and put `after` in force. Safe to repeat.
+        """Replace a holder's document, and put the new document in force. Safe to repeat.
 
         Raises the errors of `PolicyDocuments.replace`.
         """

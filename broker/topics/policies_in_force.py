@@ -60,12 +60,12 @@ class PolicyInForce:
 
     @property
     def above_words(self) -> str:
-        """The value `above` as people write it."""
+        """The inherited value as people write it."""
         return self.field.words(self.above)
 
     @property
     def own_words(self) -> str:
-        """The value `own` as people write it, or an empty text."""
+        """The value set on this level, as people write it, or an empty text."""
         return "" if self.own is None else self.field.words(self.own)
 
     @property

@@ -135,9 +135,9 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         `cursor_starting_at` explains `remaining`. Cancelling this call does not stop the creation. Otherwise a
         stored subscription could be missing in memory.
 
-        With `by_attaching`, raises SubscriptionNotFound if the policies forbid automatic creation. Raises NotAllowed if
-        a reader uses the name, or if the topic has reached its maximum number of durable subscriptions. Also raises
-        TopicFenced, ServiceNotReady, PersistenceFailed and psycopg.Error.
+        Raises SubscriptionNotFound if `by_attaching` is True and the policies forbid automatic creation. Raises
+        NotAllowed if a reader uses the name, or if the topic has reached its maximum number of durable subscriptions.
+        Also raises TopicFenced, ServiceNotReady, PersistenceFailed and psycopg.Error.
         """
         return await self._tasks.finish(
             self._find_or_create(name, type_, start, properties, by_attaching, remaining)
@@ -282,7 +282,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 subscription.replay(positions)
 
     def has_room_for_replays(self) -> bool:
-        """Return whether more due entries may be passed to `replay`."""
+        """Return whether more entries may be passed to `replay`."""
         waiting = [
             each.dispatcher.replay_entries
             for each in self._by_name.values()

@@ -30,7 +30,7 @@ class Truncation:
 
     through: Position  # Last position that is skipped
     skipped_messages: int  # Unacked messages, summed over all durable subscriptions
-    # Size of the sealed ledgers up to `through`, including ledgers that an undo or a bookmark keeps
+    # Size of the sealed ledgers up to `through`. An undo or a bookmark may keep some of these ledgers
     freed_bytes: int
 
 

@@ -126,7 +126,7 @@ class NonPersistentSubscription:
         return consumer
 
     def _switch(self, joined: Consumer | None) -> None:
-        """Switch the active consumer if necessary, and notify all consumers. Without a switch, notify only `joined`."""
+        """Switch the active consumer if necessary. After a switch, notify all consumers, otherwise only `joined`."""
         told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
         for consumer in list(told):
             consumer.tell_active(consumer.dispatch is self._dispatcher.active)

@@ -198,7 +198,7 @@ class NonPersistentTopic:
                 subscription = self._new_subscription(request)
             consumer = await subscription.attach(request, identity, sink)
             if self.subscriptions.setdefault(request.subscription, subscription) is not subscription:
-                # While this call waited for a ping, another client created a new subscription with this name.
+                # While `attach` waited, another client created a new subscription with this name.
                 consumer.detach()
                 raise ServiceNotReady(
                     f"subscription {request.subscription} has just begun anew; subscribe again"
