@@ -1,8 +1,8 @@
 """Check the credentials and the rights of a request.
 
 A page of another site can make a browser send a session cookie or saved Basic credentials. The page cannot send the
-content type application/json or the CSRF token. Requests that change something therefore need this content type with an
-Authorization header, and the CSRF token with a session cookie.
+content type application/json or the CSRF token. Therefore, a change with an Authorization header needs this content
+type, and a change with a session cookie needs the CSRF token.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class Compactions(_Answer):
 
 
 class _Subscription(_Answer):
-    """The fields that every answer about a subscription has. A null value is unknown or does not exist."""
+    """The fields that every answer about a subscription has. Null means that a value is unknown or does not exist."""
 
     name: str
     type: str

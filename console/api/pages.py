@@ -22,7 +22,7 @@ def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
     """Return the values in a token, or `first` if the token is empty.
 
     `first` is the key at which the first page begins. Raises Problem for an unreadable token, for values whose
-    types differ from `first`, and for text that PostgreSQL cannot store.
+    types differ from those in `first`, and for text that PostgreSQL cannot store.
     """
     if not token:
         return first

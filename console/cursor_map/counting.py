@@ -52,7 +52,7 @@ def unacked(flights: Iterable[Flight], acked: Sequence[Run]) -> Iterator[Flight]
 def shares_of(flights: Sequence[Flight]) -> list[Share]:
     """Group deliveries by consumer name, the largest group first.
 
-    The last group has colour 0 and combines all consumers without a colour of their own. In each group, deliveries
+    All consumers without a colour of their own share the last group, which has colour 0. In each group, deliveries
     keep their order.
     """
     entries: Counter[str] = Counter()
@@ -78,7 +78,7 @@ def shares_of(flights: Sequence[Flight]) -> list[Share]:
 def counts(runs: Iterable[Run], edges: Sequence[int]) -> list[int]:
     """Count the entries of `runs` in each part of the cursor map. `runs` must be sorted.
 
-    `edges` has the first index of each part. The last edge is the index after the last part.
+    `edges` has the first index of each part, and then the index after the last part.
     """
     found = [0] * (len(edges) - 1)
     at = 0

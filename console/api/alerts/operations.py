@@ -94,8 +94,8 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
     """Silence an alert rule for a while.
 
-    During the silence, the rule's alerts still fire and clear. After the silence, the rule reports new alerts that are
-    still firing.
+    During the silence, the rule's alerts still fire and clear. After the silence, the rule reports the alerts that
+    started during the silence and are still firing.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)
