@@ -28,7 +28,7 @@ def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
         and not _has_work(topic.log)
         and not topic.subscriptions.creating.locked()
         and not topic.compacted.is_running
-        and not len(topic.delayed)  # Overdue rows of delayed messages would stay in PostgreSQL
+        and not len(topic.delayed)  # Rows of delayed messages are pruned only while the topic is in memory
         and all(_is_at_rest(each) for each in topic.subscriptions.values())
     )
 

@@ -81,7 +81,7 @@ class OutboxMover:
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
-        """Stop the task. Rows that were sent may still be stored."""
+        """Stop the task. The broker may still store rows that were sent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -138,7 +138,7 @@ class OutboxMover:
     async def _move(self, name: str) -> None:
         topic = self._topics.setdefault(name, _Topic())
         topic.last_used_s = asyncio.get_running_loop().time()
-        # Open the producers before reading rows. Opening waits for statements that may still be moving rows.
+        # Open the producers before reading rows, because statements of closed producers may still be moving rows.
         try:
             lanes = await self._lanes(name, topic)
         except BrokerError as error:
@@ -202,14 +202,14 @@ class _Lane:
         self._mover = mover
         self._taken = taken
         self._producer: _Producer | None = None
-        self._closed: _Producer | None = None  # Last closed producer, whose rows may still be stored
+        self._closed: _Producer | None = None  # The producer that was closed last
         self._rows: dict[int, int] = {}  # Row ids by sequence id
         self._next_sequence_id = 0
 
     async def open(self, opener: _Opener) -> None:
         """Open the producer. Safe to repeat.
 
-        Raises BrokerError if the topic refuses the producer, or if rows of the closed producer may still be stored.
+        Raises BrokerError if the topic refuses the producer, or is still storing rows of the closed producer.
         """
         if self._producer is None:
             if self._closed is not None and not self._closed.is_settled:

@@ -46,7 +46,7 @@ def change_of(name: str) -> Iterator[User]:
 def keeping_an_admin() -> Iterator[None]:
     """Run a block of changes to users in one transaction. Two such blocks never run at the same time.
 
-    If the block removes the last admin of everything, undoes the changes and raises ChangeRefused.
+    Undoes the changes and raises ChangeRefused if the block removes the last admin of everything.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:

@@ -19,7 +19,8 @@ def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: st
     """Give a user a role for a pattern. If `role` is None, remove the user's role for the pattern.
 
     Does not change roles from the login server. Deletes the user's job schedules that are no longer allowed. Raises
-    ChangeRefused if the user or the role does not exist, if the pattern is wrong, or if no admin for `*` would remain.
+    ChangeRefused if the user is unknown, if there is no role to remove, if the pattern is wrong, or if no admin for `*`
+    would remain.
     """
     if not is_role_pattern(pattern):
         raise ChangeRefused(

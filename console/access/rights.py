@@ -26,7 +26,7 @@ class Rights:
     name: str  # Name that the log of acts shows
     grants: tuple[GrantRow, ...]
     is_superuser: bool = False
-    is_read_only: bool = False  # The console refuses all changes
+    is_read_only: bool = False  # Whether the console refuses all changes
     place: str = ""  # `tenant/namespace` from the request's URL
 
     def at(self, name: str) -> Rights:

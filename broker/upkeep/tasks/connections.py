@@ -15,6 +15,6 @@ __all__ = ["keep"]
 def keep(**_: object) -> None:
     """Keep the database connections of this process open between tasks.
 
-    Call this only after the pool has forked the process, because two processes must not share a connection.
+    Call this only after forking, because two processes must not share a connection.
     """
     keep_connections()
