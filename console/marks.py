@@ -82,6 +82,6 @@ def _picture(character: str) -> str:
 
 
 def _reference(found: re.Match[str]) -> str:
-    """Return a numeric reference to the character. HTML has no references to U+0000 and U+0080 to U+009F."""
+    """Return the character's numeric reference, or the character itself if HTML has no reference for it."""
     code = ord(found[0])
     return found[0] if code == 0 or 0x80 <= code < 0xA0 else f"&#x{code:X};"

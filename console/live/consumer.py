@@ -29,8 +29,7 @@ __all__ = ["Live"]
 # If a page hears nothing for 3.5 s, it asks whether the console still answers.
 HEARTBEAT_S: Final = 2.0
 RECHECK_S: Final = 60.0  # Time between checks of the session
-# The pause after each write of changed keys. The numbers of a page may change all the time.
-COALESCE_S: Final = 2.0
+COALESCE_S: Final = 2.0  # Pause after each write of changed keys
 STREAMS_PER_USER: Final = 24
 
 _HEADERS: Final = [

@@ -22,7 +22,7 @@ __all__ = ["Watch"]
 
 INTERVAL_S: Final = 1.0
 ANSWER_S: Final = 2.0  # A slower database counts as not answering
-SETTLE_S: Final = 2.5  # Time for processes to write a heartbeat once the database answers again
+SETTLE_S: Final = 2.5  # Time for processes to write a heartbeat after the database answers again
 _JUST_AFTER_S: Final = 0.05
 
 # With these settings, a query to a vanished host fails after 15 s.
@@ -37,14 +37,14 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """Finds the current problems over a database connection of its own."""
+    """Finds the current problems. Uses its own database connection."""
 
     def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self._on_change = on_change
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
         self._answered_ms: int | None = None  # Time of the last answer, by the database's clock
-        self._settled_s = 0.0  # Report problems of processes only after this time of the event loop
+        self._settled_s = 0.0  # Before this event-loop time, problems of processes are not reported
         self._found: object = None
         self._has_found = False
         self._state: Chrome | None = None

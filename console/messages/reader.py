@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picked(StoredEntry):
-    picked: int  # Number of entries without the byte limit
+    picked: int  # Number of entries chosen before the byte limit was applied
 
 
 @dataclass(frozen=True, slots=True)

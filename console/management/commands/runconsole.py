@@ -56,7 +56,7 @@ async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port
             server.listen(bind, port)
         setting, asked = "VELA_CONSOLE_TLS_PORT", settings.console_tls_port
         if settings.has_tls and asked is not None:
-            # Do not request client certificates, because browsers would then ask their users for one.
+            # If the server requested client certificates, browsers would ask their users for one.
             certificates = TlsCertificates(settings, asks_clients=False)
             await server.listen_tls(bind, asked, certificates)
             certificates.watch()
