@@ -115,7 +115,7 @@ class StaticFiles:
 
 
 class LoginRequired(LoginRequiredMiddleware):
-    """For views that need no login, loads no user, because the database may be unavailable."""
+    """Loads no user for a view that needs no login, because the database may be unavailable."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any

@@ -70,7 +70,7 @@ def login_server(issuer: str) -> LoginServer:
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
     """Return the public keys for verifying the server's tokens.
 
-    The keys are cached for an hour. With `anew`, keys older than 30 s are read again.
+    The keys are cached for an hour. If `anew` is true, keys older than 30 s are read again.
     Raises ServerAway if the server sends no readable key.
     """
     kept = _keys.get(server.issuer)

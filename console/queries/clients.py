@@ -234,7 +234,7 @@ def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
 def consumers_of(subscriptions: Sequence[int], *, limit: int = CONSUMERS_SHOWN) -> list[ConsumerRow]:
     """Return the consumers of the subscriptions, sorted by priority and name.
 
-    Returns only the first `limit` consumers by name.
+    If there are more than `limit` consumers, leaves out the last ones by name.
     """
     asked = ClientsAsked(limit=limit)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))

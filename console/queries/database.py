@@ -63,7 +63,7 @@ def statement(file: str, name: str) -> str:
 
 
 def parameters_of(alias: str) -> dict[str, Any]:
-    """Return psycopg's parameters for a connection like Django's."""
+    """Return psycopg's parameters for the Django connection `alias`."""
     parameters = connections[alias].get_connection_params()
     return {name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")}
 
