@@ -28,7 +28,7 @@ async def readyz(_request: HttpRequest) -> HttpResponse:
 
 
 def _reach_database() -> None:
-    # Django does not check a connection that it has kept open since an earlier request.
+    # `ensure_connection` does not check a connection that is already open.
     if connection.connection is not None and not connection.is_usable():
         connection.close()
     connection.ensure_connection()

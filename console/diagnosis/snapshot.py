@@ -270,7 +270,7 @@ class Snapshot:
     topic: Topic
     subscription: Subscription
     cursor: Cursor
-    consumers: tuple[Consumer, ...]  # If there are many consumers, only the first by name
+    consumers: tuple[Consumer, ...]  # If there are many consumers, only some of them
     delayed: Delayed | None
     limits: Limits
     dead_letters: DeadLetters | None

@@ -37,7 +37,7 @@ def _spoken_evidence(evidence: Evidence) -> Evidence:
 
 
 def severity_word(severity: Severity) -> tuple[str, str]:
-    """Return the word and the tone of the badge. The tone is good, calm, warn or bad."""
+    """Return the word and the tone of the badge."""
     word, tone = _SEVERITIES[severity]
     return spoken(word), tone
 

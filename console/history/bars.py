@@ -25,8 +25,9 @@ class Bars:
 
 
 def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:
-    """Draw bars for `places` keys, which begin at `first` and are `step` apart.
+    """Draw a bar chart with one place for each key.
 
+    `places` is the number of keys. The keys begin at `first`, and `step` is the distance between two keys.
     A key whose value is 0 or missing gets no bar.
     """
     keys = [first + step * number for number in range(places)]

@@ -19,7 +19,7 @@ class BacklogPoint(NamedTuple):
     """The backlog of a subscription in one minute, or of a topic if `subscription_id` is 0.
 
     A point without numbers marks the creation of a topic or a subscription. A point whose `topic_id` is 0
-    means that points are missing. The class is a tuple, because a list of topics reads up to 3,000 points, and tuples
+    means that points are missing. The class is a tuple, because a page of topics needs up to 3,000 points, and tuples
     are faster to create than dataclasses.
     """
 
@@ -42,7 +42,7 @@ class Sparkline:
 
 
 def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, to_ms: int) -> Sparkline:
-    """Draw the backlog from `from_ms` to `to_ms` as steps.
+    """Draw the backlog between `from_ms` and `to_ms` as steps.
 
     `now` is the backlog at the right edge. The line begins at the first known number.
     """

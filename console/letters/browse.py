@@ -63,7 +63,7 @@ class FoundLetters:
 def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -> FoundLetters:
     """Find the letters that wait for a subscription, or all stored letters if `subscription` is "".
 
-    `by` names the property that holds the reason for the failure. If `by` is "", the search tries the usual names.
+    The property `by` holds the reason for the failure. If `by` is "", the search tries the usual names.
     Raises AskedInvalid if the topic lacks the subscription, or has more than 32 partitions.
     """
     asked = Asked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -385,6 +386,23 @@ async def test_topics_go_on_once_large_messages_that_waited_are_pushed(broker: F
         await settle()
         (push,) = peer.heard()
         await peer.tell(ack(push))
+
+
+async def test_acks_sent_before_a_close_are_applied_before_another_consumer_takes_the_place(
+    broker: FakeBroker,
+) -> None:
+    topic = store(broker, b"a")
+    peer = await connect(broker).opened()
+    (push,) = peer.heard()
+    peer.transport.alive = False  # closed, but the socket has not read the last frames yet
+    asking = asyncio.ensure_future(consumer_of(broker).sink.is_alive())
+    await settle()
+    assert not asking.done()
+    await peer.tell(ack(push))
+    assert not asking.done()
+    await peer.leave()
+    assert await asking is False
+    assert topic.subscriptions["s"].acked == {0}
 
 
 async def test_a_second_exclusive_consumer_is_refused_as_a_conflict(broker: FakeBroker) -> None:

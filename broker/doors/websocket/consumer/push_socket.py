@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -64,6 +65,7 @@ class PushSocket(BrokerSocket):
         self._ready_bytes = 0
         self._is_draining = False
         self._departure = DepartureCause.LOST
+        self._has_left = asyncio.Event()
         self.is_growing = False  # Whether topics may be added while the socket is open
         # True after the client has sent `unsubscribe`, and after `release`.
         self.is_letting_go = False
@@ -236,7 +238,12 @@ class PushSocket(BrokerSocket):
             self.end(CloseCode.SERVICE_RESTART, reason, ServiceNotReady(f"{reason}: connect again"))
 
     async def is_alive(self) -> bool:
-        return await self.transport.is_alive(PROBE_TIMEOUT_MS)
+        """Ping the peer. If the connection is closed, wait at most 5 s for the acks that arrived before the close."""
+        if await self.transport.is_alive(PROBE_TIMEOUT_MS):
+            return True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._has_left.wait(), PROBE_TIMEOUT_MS / 1000)
+        return False
 
     async def disconnect(self, code: int) -> None:
         """Record how the connection ended, then detach every consumer."""
@@ -251,3 +258,4 @@ class PushSocket(BrokerSocket):
         self._ready_bytes = 0
         for source in self.sources:
             source.detach(self._departure)
+        self._has_left.set()

@@ -32,7 +32,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         and each.is_available
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
-    # If messages are ready to be sent, the hoarder is not the cause. None means that their number is unknown.
+    # If messages are ready to be sent, the hoarder is not the cause. If their number is unknown, report nothing.
     if not few or snapshot.ready_entries != 0:
         return None
     return Finding(
@@ -58,8 +58,9 @@ def find(snapshot: Snapshot) -> Finding | None:
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
     """Return the act that gives the hoarder's messages to the other consumers.
 
-    The other consumers ask for `room` messages. If the hoarder has more messages than `room`, it would get the rest
-    again after a disconnect. On Shared, a redelivery gives no messages to a hoarder whose queue is full.
+    `room` is the number of messages that the other consumers ask for. If the hoarder has more messages than that, it
+    would get the rest again after a disconnect. On Shared, a redelivery gives no messages to a hoarder whose queue is
+    full.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(

@@ -26,7 +26,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if snapshot.seconds_since(consumer.last_ack_ms) < WINDOW_S:
         return None
     if snapshot.has_working_state and not snapshot.cursor.acked_behind_entries:
-        return None  # The consumer may need this long to process one message
+        return None  # The consumer may still be processing this message
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
