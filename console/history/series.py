@@ -154,14 +154,7 @@ def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
 
 
 def thinned(found: Sequence[Step], most: int) -> tuple[Step, ...]:
-<<<<<<< HEAD
     """Join neighbouring steps if there are more than `most`. Rates are averages over the known steps."""
-=======
-    """Join neighbouring steps into longer steps. Rates are averages over the known steps.
-
-    `most` limits the number of steps.
-    """
->>>>>>> jury21
     by = -(-len(found) // most)
     return tuple(_joined(found[at : at + by]) for at in range(0, len(found), by))
 
