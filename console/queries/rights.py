@@ -115,7 +115,7 @@ def grants_of(user_id: int) -> list[GrantRow]:
 
 
 def grants_of_role(role: str) -> list[GrantRow]:
-    """Return an admin grant for each tenant that a role of the broker's clients administers."""
+    """Return an admin grant for each tenant in which clients with this role are admins."""
     return fetch(
         GrantRow, "rights", "grants_of_role", {"role": role, "admin": Role.ADMIN, "limit": NAMESPACES_MOST}
     )

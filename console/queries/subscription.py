@@ -115,14 +115,14 @@ def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
 
 
 def pending(subscription_id: int, limit: int, *, consumer_key: int = 0) -> list[PendingRow]:
-    """Return the first `limit` deliveries, sorted by position. Consumer key 0 means all consumers."""
+    """Return at most `limit` deliveries, sorted by position. Consumer key 0 means all consumers."""
     return pending_of([subscription_id], limit, consumer_key=consumer_key)[subscription_id]
 
 
 def pending_of(
     subscription_ids: Sequence[int], limit: int, *, consumer_key: int = 0
 ) -> dict[int, list[PendingRow]]:
-    """Return the first `limit` deliveries of each subscription, sorted by position."""
+    """Return at most `limit` deliveries of each subscription, sorted by position."""
     found: dict[int, list[PendingRow]] = {each: [] for each in subscription_ids}
     asked = {"subscriptions": list(found), "consumer_key": consumer_key, "limit": limit}
     for row in fetch(PendingRow, "subscription", "pending", asked):

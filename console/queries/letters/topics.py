@@ -1,6 +1,6 @@
 """Dead-letter topics, and the ledgers of the original messages.
 
-A letter is a message in a dead-letter topic.
+A letter is a message in a dead-letter topic. A point stores the numbers of one period.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def _worst_place(value: float) -> tuple[int, int]:
 
 
 def _number(value: float) -> float:
-    """Limit a number from a URL to a range that PostgreSQL can compare with every column."""
+    """Limit a number from a URL, so that PostgreSQL can compare it with every column."""
     return 0.0 if math.isnan(value) else max(-_LARGEST, min(value, _LARGEST))
 
 
