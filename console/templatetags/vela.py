@@ -341,7 +341,7 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
-    """Write the times between which something happened."""
+    """Write the beginning and the end of a period."""
     if until_ms == at_ms:
         return moment(context, at_ms)
     now_ms = context["now_ms"]

@@ -306,7 +306,8 @@ def must_type_name(
 ) -> bool:
     """Return whether an operator must type a name to apply the act.
 
-    The act may redeliver `allowed_drift_messages` more messages than planned. By default, the plan sets this number.
+    `allowed_drift_messages` says how many more messages than planned the act may redeliver. By default, the plan sets
+    this number.
     """
     if plan is None:
         return False
