@@ -208,7 +208,7 @@ def apply(
 ) -> ActView:
     """Apply a plan, and return the act.
 
-    The act may affect up to `allowed_drift_messages` more messages than planned. By default, the plan sets this number.
+    `allowed_drift_messages` is how many more messages than planned the act may affect. By default, the plan sets it.
     If the act would affect even more, the broker refuses the act and makes a new plan.
 
     Raises ActRefused if the act's state is not `planned`, if a required reason is not given, or if another user must

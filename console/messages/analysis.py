@@ -96,7 +96,7 @@ class _Tally:
 
 
 def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
-    """Analyse at most the first `entries` unacked entries. After `seconds`, no further query starts."""
+    """Analyse the first unacked entries, at most `entries` of them. After `seconds`, no further query starts."""
     until_s = time.monotonic() + seconds
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)

@@ -62,7 +62,7 @@ def request_apply(
 ) -> bool:
     """Request to apply a plan. Return False if the plan cannot be applied now.
 
-    The act may affect up to `allowed_drift_messages` more messages than planned. If None, the plan sets the limit.
+    `allowed_drift_messages` is how many more messages than planned the act may affect. If None, the plan sets it.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
