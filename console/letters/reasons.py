@@ -99,7 +99,7 @@ class Group:
     def redrive_filter(self) -> dict[str, str]:
         """Fields of the redrive form that select letters by reason.
 
-        If no reason is known, the fields select letters by subscription. Empty if a link cannot carry the fields.
+        If no reason is known, the fields select letters by subscription.
         """
         name, value = (
             (self.reason_name, self.reason) if self.reason_name else (REAL_SUBSCRIPTION, self.subscription)

@@ -36,7 +36,7 @@ class FileStore:
     ledger_id: int
 
 
-Store = int | FileStore  # The number of a table of entries, or a file
+Store = int | FileStore  # A segment's id, or a file
 
 
 def store_of(*, ledger_id: int, segment_id: int | None, file_name: str | None) -> Store | None:

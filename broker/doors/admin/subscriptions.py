@@ -26,8 +26,7 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-# A backlog of fewer entries counts as nearly caught up.
-_NEARLY_CAUGHT_UP: Final = 1000
+_NEARLY_CAUGHT_UP: Final = 1000  # Entries in the backlog
 
 router = Router()
 

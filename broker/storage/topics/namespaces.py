@@ -41,9 +41,9 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 
 
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
-    """Delete a namespace, unless it has topics. Safe to repeat.
+    """Delete a namespace without topics, and then its tenant if no other namespace is left. Safe to repeat.
 
-    Then delete the tenant if it has no namespaces. A tenant that `set_tenant` created or changed stays.
+    A tenant that `set_tenant` created or changed stays.
     """
     async with connection.transaction():
         await connection.execute(query("namespaces", "delete"), {"tenant": tenant, "namespace": namespace})

@@ -38,7 +38,7 @@ class RefusedCursor:
         return PersistenceFailed(f"this cursor has not been stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:
-        """Return the text for the subscription's page. The page shows the number of attempts before this text."""
+        """Return the end of a sentence that begins with the number of attempts."""
         return (
             f"failed attempts to store the cursor, since {self.since}: {self.reason}. Delivery goes on,"
             " but messages acknowledged since then are delivered again after a restart. Vela tries again at least"
