@@ -1,7 +1,4 @@
-"""Compact topics, and delete what compaction stored.
-
-Readers of a compacted topic get the latest message of each key. Compaction does not change the log.
-"""
+"""Compact topics, and delete what compaction stored."""
 
 from __future__ import annotations
 

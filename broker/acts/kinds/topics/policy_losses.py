@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PolicyLosses", "losses"]
 
-_SLICE = 200  # Topics between two pauses
+_SLICE = 200  # Topics per turn of the event loop
 MOST_COUNTED = 50  # Each subscription may need a binary search in PostgreSQL
 
 
@@ -103,10 +103,7 @@ def _retention(policies: Policies) -> Retention:
 async def _targets(
     found: PolicyLosses, topic: Topic, policies: Policies, now_ms: int
 ) -> AsyncIterator[tuple[Subscription, Position]]:
-    """Yield each subscription that loses messages, and the position of its last lost message.
-
-    Record in `found` the topics where the new quota stops producers.
-    """
+    """Yield each subscription that loses messages, and the position of its last lost message."""
     before = topic.policies
     expires = policies.message_ttl_ms not in (0, before.message_ttl_ms)
     has_new_quota = _quota(policies) != _quota(before)

@@ -1,7 +1,4 @@
-"""Publish one message to a topic.
-
-An act is a change that the broker makes on request. Only the broker writes the logs of topics.
-"""
+"""Publish one message to a topic."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Store the message of a `publish` act at most once, even if the broker dies.
 
-The act records the end of the log before it sends the message. After a crash or a lost receipt, the broker looks for
-the act's producer name in the entries after the recorded end.
+After a crash or a lost receipt, the broker looks for the act's producer name in the log.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ __all__ = ["DeleteSchema"]
 
 
 class DeleteSchema(DirectKind[NoParameters]):
-    """Delete a topic's schema. The schema versions of stored messages stay available."""
+    """Delete a topic's schema."""
 
     name = "delete_schema"
     summary = "Delete a topic's schema, so that the next producer can store any other."

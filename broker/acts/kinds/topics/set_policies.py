@@ -64,8 +64,6 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """A change of policies. The act fails if the policies have changed since the plan."""
-
     no_undo = "to undo it, set the earlier policies"
 
     def holder(self, context: ActContext) -> Holder:
@@ -131,7 +129,7 @@ class _SetPolicies(ActKind[Any]):
 
 
 class SetNamespacePolicies(_SetPolicies):
-    """Set policies of a namespace. A topic's own policies take precedence."""
+    """Set policies of a namespace."""
 
     name = "set_namespace_policies"
     summary = "Set or unset policies of a namespace."

@@ -13,10 +13,7 @@ __all__ = ["TrimTopic"]
 
 
 class TrimTopic(DirectKind[NoParameters]):
-    """Trim the ledgers that every durable subscription has acked and that retention does not keep.
-
-    A reader that has not read those ledgers continues at the first remaining message.
-    """
+    """Trim the ledgers that every durable subscription has acked and that retention does not keep."""
 
     name = "trim"
     summary = "Free the acked messages that retention no longer keeps, without waiting for the next round."
