@@ -34,11 +34,7 @@ class Drift:
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:
-        """Return the default number of messages that an act accepts beyond its plan.
-
-        A delete accepts no new messages, because no preview has shown them. An operator must type a name to replay
-        more than TYPED_ABOVE_MESSAGES.
-        """
+        """Return the default number of messages that an act accepts beyond its plan."""
         if self.cause == "published":
             return 0
         if replayed > TYPED_ABOVE_MESSAGES:
@@ -75,7 +71,7 @@ class Drift:
 class Standing:
     """Message counts of some cursors at one moment."""
 
-    acked_messages: int  # Sum over the cursors
+    acked_messages: int
     published_messages: int  # Messages of a topic with two cursors count twice
     count: int  # Number of cursors
     cursors: str  # Hash of the cursors' ids and versions

@@ -28,7 +28,7 @@ _SUMMED_OF: Final = {
 
 
 def merged_plan(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the plan of the whole act. Parts with `left_out` do not count in the totals."""
+    """Return the plan of the whole act."""
     planned = [part for part in parts if "left_out" not in part]
     shown = _totals(planned)
     for name, members in _SUMMED_OF.items():
@@ -41,7 +41,7 @@ def merged_plan(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def merged_result(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the result of the whole act. Parts with `error` do not count in the totals."""
+    """Return the result of the whole act."""
     shown = _totals([part for part in parts if "error" not in part])
     return {**shown, "partitions": list(parts)}
 

@@ -1,8 +1,4 @@
-"""Read an act's parameters from untrusted JSON into a frozen dataclass.
-
-Fields are annotated `Annotated[type, Rule("description")]`. A type is int, str, bool, a Literal of strings or
-Mapping[str, str], optionally `| None`.
-"""
+"""Read an act's parameters from untrusted JSON into a frozen dataclass."""
 
 from __future__ import annotations
 
@@ -59,7 +55,7 @@ class Rule:
     doc: str
     least: int | None = None
     most: int | None = None
-    most_characters: int = _MOST_TEXT  # Applies to a string, or to each string in an object
+    most_characters: int = _MOST_TEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,7 @@ class DeleteTenant(DirectKind[NoParameters]):
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         name = _tenant(context)
-        # This deletes nothing if the tenant has namespaces.
+        # This call deletes nothing if the tenant has namespaces.
         await repeat_until_done(
             context.pool, lambda c: store.delete_tenant(c, name), what="deleting a tenant"
         )

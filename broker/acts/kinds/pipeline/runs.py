@@ -112,10 +112,7 @@ class RunJob(DirectKind[JobParameters]):
 
 
 class ContinueJob(DirectKind[RunParameters]):
-    """Continue a run that failed or was cancelled.
-
-    The new run uses the producer names of the old run, so topics with deduplication drop repeated messages.
-    """
+    """Continue a run that failed or was cancelled."""
 
     name = "continue_job"
     summary = "Continue a run of the pipeline that failed or was cancelled."

@@ -39,7 +39,7 @@ class Disconnection(WhichConsumer):
 
 
 class Disconnect(DirectKind[Disconnection]):
-    """Close consumers. Most clients subscribe again."""
+    """Close consumers."""
 
     name = "disconnect"
     summary = (

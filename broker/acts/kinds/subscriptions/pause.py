@@ -1,4 +1,4 @@
-"""Pause and resume subscriptions. A pause survives a restart of the broker."""
+"""Pause and resume subscriptions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Resume(_Switch):
 async def _stored(
     connection: Connection, subscription: Subscription, owner_epoch: int, is_paused: bool
 ) -> bool | None:
-    """Store whether the subscription is paused. Return None if another broker owns the topic."""
+    """Return None if another broker owns the topic."""
     done = await cursor_store.set_paused(
         connection,
         topic_id=subscription.log.topic_id,

@@ -1,8 +1,6 @@
 """Redrive the messages of a dead-letter topic.
 
-A redrive publishes the messages to their original topics, or to one named topic. Each message is published before it
-is acknowledged, so no message is lost. After a failure, up to 100 messages may be published twice. If the broker stops,
-the next broker process continues the redrive.
+Each message is published before it is acknowledged. After a failure, up to 100 messages may be published twice.
 """
 
 from __future__ import annotations
@@ -146,7 +144,7 @@ class _Work:
     def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
         self._given = given
-        self._redriven = redriven  # Count per target topic, including messages that an earlier broker sent
+        self._redriven = redriven  # Messages per target topic, including those of an earlier broker
         self._producers: dict[str, InternalProducer] = {}
         self._claimed: list[Found] = []
         self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)
@@ -187,7 +185,6 @@ class _Work:
         return {"redriven_messages": self._redriven.total(), "targets": dict(self._redriven)}
 
     def _claim(self, found: Found) -> None:
-        """Reserve a message, so that other redrives skip it."""
         self._claimed.append(found)
         found.subscription.redriving |= {found.place}
 
@@ -273,7 +270,6 @@ def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[st
 
 
 def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
-    """Estimate how many planned messages were acked before the redrive reached them."""
     fewer = max(0, int(planned["redriven_messages"]) - redriven)
     delivered_since = max(0, tally.left["in_flight"] - int(planned["in_flight_messages"]))
     return fewer - min(fewer, delivered_since)

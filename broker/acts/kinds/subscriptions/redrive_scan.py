@@ -50,7 +50,7 @@ class Selection:
     before_ms: int | None
     max_redrives: int
     max_message_bytes: int
-    namespaces: frozenset[str] | None = None  # Namespaces in which targets are allowed
+    namespaces: frozenset[str] | None = None  # None allows all namespaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Found:
 
     subscription: Subscription
     position: Position
-    without: int | None  # Batch bitset with a 0 only for this message, or None without a batch
+    without: int | None  # Bitset with a 0 only for this message, or None if the entry is not a batch
     message: Message
     target: str  # Full topic name
     redrives: int
@@ -67,7 +67,7 @@ class Found:
 
     @property
     def place(self) -> tuple[Position, int]:
-        """Return the entry's position and the message's index in its batch. The index is -1 without a batch."""
+        """Return the entry's position and the message's index. The index is -1 if the entry is not a batch."""
         return self.position, self.message.batch_index
 
 
@@ -96,10 +96,12 @@ async def scan(
     *,
     entries: int | None = None,
 ) -> AsyncIterator[Found]:
-    """Yield the matching messages up to `through`, in order. `entries` limits the number of entries to read.
+    """Yield the matching messages up to and including `through`, in order.
 
-    The topic may be unloaded and loaded again during the scan, so `current` must return the subscription that is in
-    memory now. Raises GapInLog if an untrimmed entry is missing.
+    If `entries` is given, it is the maximum number of entries to read. The topic may be unloaded and loaded
+    again during the scan, so `current` must return the subscription that is in memory now.
+
+    Raises GapInLog if an untrimmed entry is missing.
     """
     subscription = await current()
     position = subscription.cursor.read_from()
