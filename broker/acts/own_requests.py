@@ -59,8 +59,7 @@ class OwnRequests:
         """Plan an act, apply it, and return its id. A long act continues after this method has returned.
 
         `topic` names a topic, a namespace (tenant/namespace) or a tenant (tenant/*). The caller gets no preview, so
-        messages published or acked between plan and apply do not stop the act. If the plan is out of date, the act is
-        planned again, up to two times.
+        messages published or acked between plan and apply do not stop the act.
 
         Raises NothingToActOn if the topic, subscription or namespace does not exist. Raises ReasonMissing if the
         namespace is protected and `reason` is empty. Raises SecondPersonNeeded if the namespace requires two users.
@@ -116,7 +115,6 @@ class OwnRequests:
             ):
                 return act_id
             if await store.needs_second_person(connection, act_id):
-                # One user must plan the act, and another must apply it. This request has no user.
                 refusal = SecondPersonNeeded(without_account(topic))
                 await store.refuse(
                     connection, act_id, who=who, origin=origin, error=str(refusal), error_code=refusal.code

@@ -72,8 +72,8 @@ async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part
 async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
     """Plan an act on several partitions.
 
-    Leaves out a partition if its planning raises an error listed in `kind.leaves_out`. Raises any other BrokerError.
-    If all partitions are left out, raises the first error.
+    A partition whose plan raises an error of `kind.leaves_out` is left out. Raises the first of these errors if all
+    partitions are left out.
     """
     planned: list[dict[str, Any]] = []
     first: ActInvalid | None = None

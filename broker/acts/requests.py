@@ -130,7 +130,7 @@ class ActView:
 
     @property
     def no_undo(self) -> str:
-        """Return why acts of this kind have no undo, or what to do instead. Empty if the kind has an undo."""
+        """Return why this kind of act has no undo, or an empty string if it has one."""
         kind = KINDS.get(self.kind)
         return "" if kind is None or kind.can_undo else kind.no_undo
 
@@ -208,8 +208,8 @@ def apply(
 ) -> ActView:
     """Apply a plan, and return the act.
 
-    `allowed_drift_messages` is how many more messages than planned the act may affect. By default, the plan sets it.
-    If the act would affect even more, the broker refuses the act and makes a new plan.
+    `allowed_drift_messages` is how many messages the act may affect beyond its plan. If it is None, the limit in the
+    plan applies. If the act would affect more messages, the broker refuses it and makes a new plan.
 
     Raises ActRefused if the act's state is not `planned`, if a required reason is not given, or if another user must
     apply the act.
@@ -266,10 +266,7 @@ def refuse(act_id: int, *, who: str, origin: str, reason: str = "") -> ActView:
 
 
 def full_name(kind: str, name: str) -> str:
-    """Return the full name of a topic or namespace.
-
-    Raises ActRefused if the name or the kind is not valid.
-    """
+    """Return the full name of a topic or namespace. Raises ActRefused if the name or the kind is invalid."""
     try:
         if find_kind(kind).scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE):
             return "/".join(parse_namespace(name))
@@ -293,7 +290,7 @@ def other_topics(
 ) -> tuple[str, ...]:
     """Return the full names of the topics to which an act publishes, except the act's own topic.
 
-    Parameters that are not valid add no names.
+    Invalid parameters raise no error.
     """
     asked = KINDS.get(kind)
     if asked is None:

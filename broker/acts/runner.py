@@ -1,7 +1,7 @@
 """Plan and apply acts inside the broker.
 
-An act is a change that a process requests. The process inserts a row and notifies the broker. If the notification is
-lost, a poll finds the row. Most acts run one at a time. Long acts run in the background, and continue after a restart.
+An act is a change that a process requests. A poll finds a request if its notification was lost. Most acts run one at a
+time. Long acts run in the background.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ActRunner:
         self._expiry_s = expiry_s
         self._work = asyncio.Event()
         self._answering = asyncio.Lock()
-        self._awaited: dict[int, asyncio.Future[None]] = {}  # Answers for which `ask` waits, keyed by act id
+        self._awaited: dict[int, asyncio.Future[None]] = {}  # Keyed by act id
         self._task: asyncio.Task[None] | None = None
         self._has_resumed = False
 
