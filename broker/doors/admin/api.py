@@ -45,7 +45,7 @@ __all__ = ["API", "refusal"]
 logger = logging.getLogger(__name__)
 
 _TYPE: Final = re.compile(r"[A-Z]|function-")
-_MOST_LISTED_ERRORS: Final = 100  # Listing an error takes 12 µs
+_MOST_LISTED_ERRORS: Final = 100
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 _REFUSED: Final = {
     "description": "The request was refused, or failed.",
@@ -68,7 +68,6 @@ def refusal(status: int, reason: str) -> HttpResponse:
 
 class _Parser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
-        """Return any JSON value, because a body may be a number, a string or a list."""
         return json.loads(request.body)
 
     def parse_querydict(
@@ -88,11 +87,9 @@ class _Renderer(BaseRenderer):
 
 class _Api(NinjaAPI):
     def get_content_type(self) -> str:
-        """Return the type without a charset, because JSON is always UTF-8."""
         return "application/json"
 
     def get_openapi_schema(self, *args: Any, **named: Any) -> OpenAPISchema:
-        """Add the refusals to the schema, because Ninja does not know them."""
         schema = super().get_openapi_schema(*args, **named)
         for operations in schema["paths"].values():
             for each in operations.values():
@@ -113,7 +110,6 @@ class _Api(NinjaAPI):
 
 
 def _complaint(found: Mapping[str, Any]) -> str:
-    """Return a message that says what is wrong with a request."""
     place, *names = found["loc"]
     wrong = str(found["msg"]).removeprefix("Value error, ")
     if found["type"] == "too_long" and "max_length" in found.get("ctx", {}):
@@ -124,7 +120,7 @@ def _complaint(found: Mapping[str, Any]) -> str:
     if place != "body":
         name = ".".join(str(each) for each in names)
         return f"the parameter {name} is missing" if is_missing else f"{name}: {wrong}"
-    # names[0] is the Python argument that receives the body. Names that match _TYPE are types, not members of the body.
+    # Leave out the name of the argument, and the type names that Pydantic adds for a union.
     member = ".".join(str(each) for each in names[1:] if not _TYPE.match(str(each)))
     if not member:
         return "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {wrong}"
@@ -139,7 +135,7 @@ def _why_not_json(error: BaseException | None) -> str:
             return f"the body is not JSON: it is not UTF-8 at byte {error.start}"
         case RecursionError():
             return "the body cannot be used: it is nested too deeply"
-        case ValueError():  # Python refuses to read an integer of more than 4,300 digits
+        case ValueError():
             return "the body cannot be used: a number in it has too many digits"
         case _:
             return "the body is not JSON"

@@ -1,8 +1,4 @@
-"""The ASGI application for /admin/v2, /lookup/v2 and /topics.
-
-`AdminPages` does not use Django's request handler, because the handler's signals would close ORM connections in a
-thread.
-"""
+"""The ASGI application for /admin/v2, /lookup/v2 and /topics."""
 
 from __future__ import annotations
 
@@ -38,7 +34,7 @@ _RESOLVER: Final = URLResolver(
 
 
 _OPENAPI_PATH: Final = "/admin/v2/openapi.json"
-# Computed on import, because the computation would block the event loop for a tenth of a second.
+# Computing this during a request would block the event loop for a tenth of a second.
 _OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 
 
@@ -51,7 +47,7 @@ class AdminPages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await _body(receive)
         if body is None:
-            return  # The client has disconnected
+            return
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         request = AdminRequest({**scope, "method": method, "query_string": b""}, BytesIO(body))
         request.broker = self._broker

@@ -19,10 +19,10 @@ from broker.doors.admin.tenants import CLUSTER
 
 __all__ = ["BUNDLE", "router"]
 
-BUNDLE: Final = "0x00000000_0xffffffff"  # The whole hash ring, because Vela does not split namespaces
+BUNDLE: Final = "0x00000000_0xffffffff"  # The whole hash ring
 _BROKERS: Final = "/admin/v2/brokers"
 _CLUSTER: Final = "/admin/v2/clusters/{segment:cluster}"
-_API_VERSION: Final = "4.0.0"  # Some tools check the version of Pulsar
+_API_VERSION: Final = "4.0.0"
 _HEALTH_WAIT_S: Final = 5.0
 
 router = Router()

@@ -103,7 +103,6 @@ class Catalogue:
         """Return the full names of a namespace's topics.
 
         If `partitioned` is True, return only partitioned topics. Otherwise return partitions and unpartitioned topics.
-        If the domain is `non-persistent`, these include topics in use that are not in PostgreSQL.
         """
         full = await self.require_namespace(tenant, namespace)
         stored = await repeat_until_done(
@@ -125,10 +124,7 @@ class Catalogue:
         )
 
     async def require(self, name: TopicName) -> store.TopicDetails:
-        """Return a topic's details. Raises TopicNotFound.
-
-        The details are empty for a non-persistent topic that is in use but not in PostgreSQL.
-        """
+        """Return a topic's details. Raises TopicNotFound."""
         found = await self.details(name)
         if found is None:
             if any(each.name == name for each in self._broker.non_persistent.all()):
@@ -143,10 +139,7 @@ class Catalogue:
         )
 
     async def subscription_properties(self, name: TopicName, subscription: str) -> dict[str, str]:
-        """Return a subscription's properties.
-
-        For a partitioned topic, use the first partition where the subscription has properties.
-        """
+        """Return a subscription's properties."""
         found = await repeat_until_done(
             self._broker.pool,
             lambda c: store.properties_of(c, name.full, subscription),
@@ -155,10 +148,7 @@ class Catalogue:
         return dict(found)
 
     async def last_offload_run(self, topic_id: int) -> store.OffloadRun | None:
-        """Return the latest run of the job `offload` for a topic.
-
-        For a partition, include runs for the whole partitioned topic.
-        """
+        """Return the latest run of the job `offload` for a topic."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.last_offload_run(c, topic_id), what="reading runs"
         )

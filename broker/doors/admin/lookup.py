@@ -23,10 +23,7 @@ router = Router()
 
 
 class LookupData(BaseModel):
-    """The URLs of the broker that serves a topic. The C++ client needs every URL.
-
-    The URLs for the binary protocol are set even if their ports are not open.
-    """
+    """The URLs of the broker that serves a topic. The C++ client needs every URL."""
 
     broker_url: str = Field(serialization_alias="brokerUrl")
     broker_url_tls: str = Field(serialization_alias="brokerUrlTls")

@@ -26,7 +26,7 @@ router = Router()
 
 
 class Bundles(BaseModel):
-    """The bundles of a namespace. In Vela, every namespace has one bundle."""
+    """The bundles of a namespace."""
 
     boundaries: list[str]
     numBundles: int  # noqa: N815 - Pulsar's name
@@ -98,7 +98,6 @@ async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscr
 
 
 async def _act_on_each(request: AdminRequest, kind: str, found: Sequence[tuple[str, str]]) -> None:
-    """Act on each topic or subscription, then raise the first refusal."""
     refusals: list[BrokerError] = []
     for topic, subscription in found:
         try:

@@ -103,8 +103,7 @@ def operation(
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """Register an asynchronous operation. As in Pulsar, a result of None becomes 204 without a body.
 
-    If `action` is None, the caller needs no permission. If the operation refuses every request, `refused` says
-    why. `media_type` is the content type of an operation that returns an HttpResponse.
+    If `action` is None, the caller needs no permission. If the operation refuses every request, `refused` says why.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
@@ -143,7 +142,7 @@ def operation(
 
 
 def described(api: NinjaAPI) -> Iterator[Described]:
-    """Yield every operation. Paths keep the order of their registration."""
+    """Yield every operation."""
     schema = api.get_openapi_schema(path_prefix="")
     for path, methods in schema["paths"].items():
         for method, each in methods.items():

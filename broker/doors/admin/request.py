@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ORIGIN", "AdminRequest", "Number", "PulsarObject"]
 
-ORIGIN: Final = "admin"  # Recorded as the origin of acts
+ORIGIN: Final = "admin"
 _REASON_HEADER: Final = "X-Vela-Reason"
 
 
@@ -48,7 +48,7 @@ class AdminRequest(ASGIRequest):
     broker: AdminPort
     principal: Principal
     path_names: Mapping[str, Any]
-    query_string: bytes  # Still percent-encoded
+    query_string: bytes
 
     def _set_content_type_params(self, meta: Mapping[str, str]) -> None:
         """Ignore the parameters of the content type. JSON is always UTF-8, and Django fails on some parameters."""

@@ -132,10 +132,7 @@ async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, to
 async def post_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, payload: SchemaPayload
 ) -> dict[str, VersionResponse]:
-    """Store a schema if it is new, and return its version.
-
-    A new schema must satisfy the compatibility strategy.
-    """
+    """Store a schema if it is new, and return its version."""
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     await find_or_make_topic(request, TopicName.parse(name.base))
     policies = await _policies(request, name)

@@ -30,9 +30,8 @@ _CODECS: Final = {each.value: each.name for each in Compression}
 def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
     """Return an entry as an HTTP answer. A batch is not split.
 
-    Payloads are decompressed, except encrypted payloads and chunks. Raises Refused(500) if the entry is damaged, if
-    decompression fails, or if the decompressed payload exceeds `most_bytes`. Raises Refused(422) if a value is too long
-    for a header.
+    Encrypted payloads and chunks are not decompressed. Raises Refused(500) if the entry is damaged or cannot be
+    decompressed within `most_bytes`, and Refused(422) if a value is too long for a header.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"
     if entry.flags & FLAG_CORRUPT:
@@ -73,7 +72,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
 
 def _headers(metadata: MessageMetadata) -> dict[str, str]:
     found: dict[str, str] = {}
-    has: Any = metadata.HasField  # Any, because the type of HasField accepts only literal names
+    has: Any = metadata.HasField
     for field, name in (
         ("publish_time", "publish-time"),
         ("event_time", "event-time"),
@@ -123,5 +122,4 @@ def _bool(value: object) -> str:
 
 
 def _text(value: str) -> str:
-    """Replace each character that cannot be printed, such as a line break."""
     return "".join(each if each.isprintable() else "?" for each in value)

@@ -43,10 +43,7 @@ async def peek(
     subscription: str,
     position: int,
 ) -> HttpResponse:
-    """Return an entry of a backlog; position 1 is the first unacknowledged entry.
-
-    A position below 1 is refused with 412. Pulsar's broker answers 500.
-    """
+    """Return an entry of a backlog; position 1 is the first unacknowledged entry."""
     name = named(domain, tenant, namespace, topic)
     found_topic, found = await found_subscription(request, name, subscription, "Peek messages")
     if position < 1:
@@ -162,7 +159,6 @@ async def get_backlog_size(
 
 
 def _nth(topic: Topic, number: int) -> Position:
-    """Return the position of entry `number`, counted from 1."""
     for ledger in topic.log.ledgers:
         if number <= ledger.entries:
             return Position(ledger.ledger_id, number - 1)

@@ -55,7 +55,7 @@ router = Router()
 
 
 class RestMessage(PulsarObject):
-    """One message. The schema decides how `payload` is stored."""
+    """One message."""
 
     payload: _Text
     key: _Text | None = None
@@ -127,7 +127,7 @@ _turns = itertools.count()
 
 
 def _by_key(name: TopicName, count: int, messages: Sequence[RestMessage]) -> list[TopicName]:
-    """Choose the topic or partition for each message. Keys are hashed with the Java client's default hash."""
+    """Keys are hashed with the Java client's default hash."""
     if not count:
         return [name] * len(messages)
     turn = next(_turns) % count
@@ -205,10 +205,7 @@ def _result(target: TopicName, found: object, schema_version: int) -> RestResult
 async def _all_outgoing(
     messages: Sequence[RestMessage], schema: RestSchema, now_ms: int
 ) -> list[OutgoingMessage]:
-    """Return the messages to store.
-
-    Checks against a schema may take long, so let other tasks run between messages.
-    """
+    """Let other tasks run between messages, because checks against a schema may take long."""
     outgoing: list[OutgoingMessage] = []
     turn_s = time.monotonic()
     for each in messages:

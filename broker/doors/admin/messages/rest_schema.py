@@ -36,9 +36,9 @@ _BOOLEANS: Final = {"true": b"\x01", "false": b"\x00"}
 class RestSchema:
     """The schema of a request's messages."""
 
-    stored: SchemaDefinition | None = None  # The topic's schema
+    stored: SchemaDefinition | None = None
     version: bytes = b""
-    new: SchemaDefinition | None = None  # The schema in the request. Opening the producer stores this schema.
+    new: SchemaDefinition | None = None  # Opening the producer stores this schema
 
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.
@@ -97,7 +97,6 @@ async def schema_of(
 
 
 def _read(text: str) -> SchemaDefinition:
-    """Read a SchemaInfo from JSON. The JSON may be encoded in base64."""
     try:
         info: Any = json.loads(
             text if text.lstrip().startswith("{") else base64.b64decode(text, validate=True)

@@ -30,10 +30,7 @@ async def of_topic(request: AdminRequest, name: TopicName) -> Holder:
 
 
 async def values(request: AdminRequest, holder: Holder, *, applied: bool) -> Values:
-    """Return the policies that are set on a holder. If `applied` is True, return all policies in force instead.
-
-    If only a part of a Pulsar policy is set, such as the retention size, add the rest from the policies in force.
-    """
+    """Return the policies that are set on a holder. If `applied` is True, return all policies in force instead."""
     state = await request.broker.policies.documents.read(holder)
     in_force = asdict(state.in_force)
     return in_force if applied else completed(state.document, in_force)

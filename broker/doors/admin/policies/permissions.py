@@ -58,7 +58,7 @@ async def grant_subscription_permission(
 ) -> None:
     """Let roles use a subscription. After that, only roles with this permission may use it.
 
-    These roles also need permission to consume from the topic. Superusers and tenant admins need no permission.
+    These roles also need permission to consume from the topic.
     """
     subject = await _namespace(request, tenant, namespace)
     if not roles:

@@ -112,7 +112,6 @@ def _add(level: str, base: str, each: _Refused) -> None:
 
 
 def _taking(view: Any, path: str, returned: Any) -> Any:
-    """Give a view the signature that Ninja expects, with one parameter for each name in the path."""
     parameters = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=str)
         for name in _PLACEHOLDER.findall(path)

@@ -46,8 +46,7 @@ def consumer_stats(
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `ranges` are the consumer's hash slots, or None if the subscription is not Key_Shared. `draining` are the
-    consumer's former slots in which the consumer still has pending entries.
+    `ranges` are the consumer's hash slots, or None if the subscription is not Key_Shared.
     """
     figures = consumer.statistics(rates)
     return ConsumerStats(
@@ -83,7 +82,7 @@ def consumer_stats(
 
 
 def key_ranges(dispatcher: Dispatcher) -> dict[DispatchConsumer, list[tuple[int, int]]]:
-    """Return the hash slots of each consumer. Only Key_Shared subscriptions have hash slots."""
+    """Return the hash slots of each consumer."""
     if not isinstance(dispatcher, KeySharedDispatcher):
         return {}
     return {

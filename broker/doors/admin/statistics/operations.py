@@ -36,7 +36,6 @@ class _Options(BaseModel):
     per_partition: Annotated[bool, Field(alias="perPartition")] = True
 
     def asked(self, name: TopicName) -> Asked:
-        """Return which optional parts of a topic's statistics to compute."""
         default = name.domain == "persistent"
         return Asked(
             backlog_size=default if self.backlog_size is None else self.backlog_size,
