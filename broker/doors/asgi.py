@@ -30,7 +30,7 @@ Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON: Final = b"application/json"
-CERTIFICATE: Final = "vela.certificate"  # Key in a scope's extensions
+CERTIFICATE: Final = "vela.certificate"
 
 
 def certificate_of(scope: Mapping[str, Any]) -> ClientCertificate | None:
@@ -53,7 +53,7 @@ async def respond(
     content_type: bytes = JSON,
     headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
-    """Answer an HTTP request. HEAD gets the headers without the body."""
+    """Answer an HTTP request."""
     own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})

@@ -26,7 +26,7 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-_NEARLY_CAUGHT_UP: Final = 1000  # Entries in the backlog
+_NEARLY_CAUGHT_UP: Final = 1000
 
 router = Router()
 
@@ -107,10 +107,7 @@ async def _require(request: AdminRequest, name: TopicName, subscription: str, wh
 async def get_subscriptions(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> list[str]:
-    """List the subscriptions of a topic, or of all its partitions.
-
-    For a persistent topic, list only durable subscriptions.
-    """
+    """List the subscriptions of a topic, or of all its partitions."""
     name, broker = named(domain, tenant, namespace, topic), request.broker
     await Catalogue(broker).require(name)
     if domain == "persistent":
@@ -132,7 +129,7 @@ async def create_subscription(
 ) -> None:
     """Create a subscription at a message id, "earliest" or "latest" (the default). Create a missing topic if allowed.
 
-    Policies say whether a missing topic may be created.
+    The answer is 412 if policies forbid new topics.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Create subscription", 400)
@@ -344,7 +341,6 @@ async def analyze_backlog(
 async def _expire_older(
     request: AdminRequest, name: TopicName, subscriptions: Sequence[str], seconds: int
 ) -> None:
-    """Skip old messages on every subscription and partition. At the end, raise the first refusal, if any."""
     count = (await Catalogue(request.broker).require(name)).partitions
     names = [name.with_partition(index) for index in range(count)] if count else [name]
     before_ms = request.broker.clock.now_ms() - max(0, seconds) * 1000

@@ -148,10 +148,7 @@ async def find_or_make_topic(request: AdminRequest, name: TopicName) -> None:
 async def delete_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> None:
-    """Delete a topic with its subscriptions and messages. A persistent topic with clients needs force=true.
-
-    The answer is 409 for a partitioned topic.
-    """
+    """Delete a topic with its subscriptions and messages. A persistent topic with clients needs force=true."""
     name = named(domain, tenant, namespace, topic)
     if (await Catalogue(request.broker).require(name)).partitions:
         raise Refused(409, f"{name} is a partitioned topic: delete it with {name.local_name}/partitions")
@@ -161,8 +158,8 @@ async def delete_topic(
 async def remove_topic(request: AdminRequest, name: TopicName, *, force: bool) -> None:
     """Delete a topic with its subscriptions. `force` first disconnects the clients of a persistent topic.
 
-    Raises TopicBusy for a persistent topic with clients, unless `force` is True. Raises Refused(412) for every
-    non-persistent topic with clients.
+    Raises TopicBusy if a persistent topic has clients and `force` is False. Raises Refused(412) if a non-persistent
+    topic has clients.
     """
     for each in request.broker.non_persistent.all():
         if name.full in (each.name.full, each.name.base):

@@ -26,20 +26,15 @@ __all__ = ["ConnectionAuthentication"]
 
 logger = logging.getLogger(__name__)
 
-REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # Challenge that asks the client for new credentials
+REFRESH_MARKER: Final = b"PulsarAuthRefresh"
 REFRESH_TIMEOUT_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 1.0
-# How many times to extend the deadline for new credentials while the broker does not read from the client. Without this
-# limit, a client that always exceeds its rate could stay connected with expired credentials.
+# Without this limit, a client that always exceeds a rate limit could stay connected with expired credentials.
 _MOST_LOOKS: Final = 600
 
 
 class ConnectionAuthentication:
-    """Authenticates the client of one connection.
-
-    Asks the client for new credentials when the old credentials expire. Closes the connection if no new credentials
-    arrive in time.
-    """
+    """Authenticates the client of one connection."""
 
     def __init__(
         self,
@@ -57,7 +52,7 @@ class ConnectionAuthentication:
         self._credentials = Credentials(certificate=certificate, host=peer.address.rpartition(":")[0])
         self._can_refresh = False
         self._check: asyncio.Task[None] | None = None
-        self._refresh: asyncio.TimerHandle | None = None  # Deadline for new credentials
+        self._refresh: asyncio.TimerHandle | None = None
         self._looks = 0
         self._watch = CredentialsWatch(
             broker, guard, call_later=call_later, on_expired=self._expired, on_refused=self._refused
@@ -66,7 +61,7 @@ class ConnectionAuthentication:
     def on_connect(self, event: events.Connect) -> None:
         """Check the client's credentials and send CONNECTED. Raises AuthenticationFailed or NotAuthorized.
 
-        A slow check runs as a task. If the check fails, the task closes the connection.
+        A slow check runs as a task, which closes the connection if the check fails.
         """
         self._can_refresh = event.supports_auth_refresh
         self._credentials = replace(

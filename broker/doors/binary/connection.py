@@ -1,12 +1,4 @@
-"""One client of Pulsar's binary protocol, over TCP or inside WebSocket messages.
-
-SEND, FLOW and ACK are handled at once. A command that takes time runs as a task.
-
-All connections share the event loop. Its time is divided into turns of a fraction of a millisecond. A connection works
-for a limited part of a turn, and then waits for a later turn.
-
-The gate of a connection stops reading, for example while the broker owes the client too many answers.
-"""
+"""One client of Pulsar's binary protocol, over TCP or inside WebSocket messages."""
 
 from __future__ import annotations
 
@@ -51,7 +43,6 @@ logger = logging.getLogger(__name__)
 SERVER_VERSION: Final = f"Vela {__version__}"
 # Limit on the first frame, whose sender has not authenticated yet.
 MAX_GREETING_BYTES: Final = 64 * 1024
-# Every TLS connection begins with these bytes. As a frame size, they would mean 369 MB.
 TLS_HANDSHAKE: Final = b"\x16\x03"
 # Decoding 32 commands takes 0.16 ms. Meanwhile, the broker does not check whether the connection's time is used up.
 DECODED_AT_ONCE: Final = 32
@@ -93,7 +84,7 @@ class BinaryConnection:
             ),
             call_later=call_later or self._loop.call_later,
         )
-        guard = GuardedBroker(broker)  # The guard refuses every request until the client has authenticated.
+        guard = GuardedBroker(broker)
         self._authentication = ConnectionAuthentication(
             broker,
             guard,
@@ -104,11 +95,11 @@ class BinaryConnection:
         self._requests = RequestRunner(self.peer, broker.refused_requests, self._share)
         self._producers = ProducerTable(guard, self.peer, self._requests)
         self._consumers = ConsumerTable(guard, self.peer, self._requests)
-        self._unread: deque[bytes] = deque()  # Received bytes that are not decoded yet
-        self._events: deque[events.Event] = deque()  # Events that are not handled yet
+        self._unread: deque[bytes] = deque()
+        self._events: deque[events.Event] = deque()
         self._failure: RemoteProtocolError | None = None  # Error to report once `_events` is empty
         self._is_out_of_turn = False
-        self._greeting: bytearray | None = bytearray()  # First frame, until it is complete
+        self._greeting: bytearray | None = bytearray()  # None once the first frame is complete
         lookups = LookupAnswers(guard, self._engine, self._requests)
         self._topic_watchers = TopicWatchers(guard, self.peer, self._requests)
         schemas = SchemaAnswers(guard, self._engine, self._requests)
@@ -178,10 +169,7 @@ class BinaryConnection:
         self._share.ends()
 
     def _greeting_in(self, piece: bytes) -> bytes:
-        """Return the first frame, or empty bytes until it is complete.
-
-        A client may send more commands before it receives CONNECTED. Their bytes stay in `_unread`.
-        """
+        """Return the first frame, or empty bytes until it is complete."""
         greeting = self._greeting or bytearray()
         greeting += piece
         if greeting.startswith(TLS_HANDSHAKE):
@@ -204,7 +192,6 @@ class BinaryConnection:
         return bytes(greeting[:end])
 
     def _decode_more(self) -> bool:
-        """Decode some bytes. Return False if no bytes are left, or if decoding failed earlier."""
         if self._failure is not None:
             return False
         try:
@@ -223,7 +210,6 @@ class BinaryConnection:
         return True
 
     def _handle_events(self) -> bool:
-        """Handle decoded events. Return False if this turn's time is used up."""
         handlers, waiting, gate, share = self._handlers, self._events, self.gate, self._share
         while waiting and gate.is_open and not self.peer.is_closing:
             event = waiting.popleft()
@@ -232,7 +218,6 @@ class BinaryConnection:
             except BrokerError as error:
                 self.peer.fail(server_error(error), str(error))
             except Exception:
-                # The broker has a bug. Close only this connection.
                 logger.exception(
                     "%s: handling %s failed",
                     self.peer.address,
@@ -257,7 +242,7 @@ class BinaryConnection:
             self._link.resume_reading()
 
     def writable_again(self) -> None:
-        """Resume writing and reading, because most of the written bytes have left this process."""
+        """Resume writing and reading after most of the written bytes have left this process."""
         self.peer.drained()
         self._consumers.writable_again()
         self._topic_watchers.writable_again()
@@ -269,8 +254,8 @@ class BinaryConnection:
     def lost(self) -> None:
         """Release everything after the connection is lost. Safe to repeat.
 
-        Unacked messages will be delivered again. Free the buffers here, because reference cycles keep the
-        connection's objects in memory until garbage collection.
+        This also clears the buffers, because reference cycles keep the connection in memory until garbage
+        collection.
         """
         if self.peer.is_lost:
             return

@@ -52,7 +52,7 @@ class ConsumerTable:
                 slot.consumer.writable_again()
 
     def lost(self) -> None:
-        """Detach every consumer. Unacked messages will be delivered again."""
+        """Detach every consumer."""
         slots = list(self._slots.values())
         self._slots.clear()
         # Stop all consumers first, so that no message goes to another consumer of this connection.
@@ -83,10 +83,7 @@ class ConsumerTable:
             slot.redeliver(event)
 
     def on_subscribe(self, event: events.Subscribe) -> None:
-        """Open a consumer.
-
-        If the consumer is already open, answer SUCCESS. If the consumer is still being opened, refuse the request.
-        """
+        """Open a consumer."""
         known = self._slots.get(event.consumer_id)
         if known is None:
             most = self._broker.settings.max_consumers_per_connection
@@ -361,7 +358,7 @@ class ConsumerSlot:
         """Redeliver the messages with these ids, or all unacked messages if the client sent no ids.
 
         A long command arrives as several events. On Exclusive and Failover, the first event redelivers all
-        unacked messages, so ignore later events.
+        unacked messages, so ignore the command's other events.
         """
         if self.consumer is not None and not (
             event.is_rest and self.consumer.subscription_type.single_active

@@ -18,8 +18,7 @@ PROBE_TIMEOUT_MS: Final = 5_000
 class KeepAlive:
     """Pings a peer every 30 s after the handshake.
 
-    Calls `give_up` if the handshake takes too long, or if no bytes arrive between two pings. A silent peer counts as
-    alive while the broker does not read from the peer.
+    A silent peer counts as alive while the broker does not read from it.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class KeepAlive:
             return True
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.add(answer)
-        # If the broker has stopped reading, the answer may still be in the socket, so the peer counts as alive.
         timer = self._call_later(timeout_ms / 1000, lambda: _settle(answer, alive=not self._is_heard()))
         self._ping()
         try:
@@ -90,7 +88,7 @@ class KeepAlive:
 
     def _tick(self) -> None:
         if not self._is_heard():
-            self._ping_is_out = False  # The answer to a ping may still be in the socket.
+            self._ping_is_out = False
         elif self._ping_is_out:
             self._give_up(f"nothing was received within {PERIOD_S:g} s of a ping")
             return

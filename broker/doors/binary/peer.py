@@ -27,10 +27,7 @@ JOIN_BYTES: Final = 256 * 1024  # Answers of this total size are written even if
 
 
 class Peer:
-    """The client of one connection. Add commands to `engine`, then call `written` to send the commands.
-
-    `gate` stops reading from the client, for example while too many answers are unsent.
-    """
+    """The client of one connection. Add commands to `engine`, then call `written` to send the commands."""
 
     def __init__(
         self,
@@ -52,11 +49,11 @@ class Peer:
         self.identity = ClientIdentity(
             address=address, client_version="", face=face, certificate_name=certificate_name
         )
-        self.is_closing = False  # If True, bytes from the peer are ignored.
+        self.is_closing = False
         self.is_lost = False
-        self.is_joining = False  # If True, answers are collected for one write.
+        self.is_joining = False
         self._link = link
-        self._has_room = asyncio.Event()  # Not set while too many answers are unsent
+        self._has_room = asyncio.Event()
         self._has_room.set()
         self._keep_alive = KeepAlive(
             call_later=call_later,
@@ -89,7 +86,7 @@ class Peer:
                     self.gate.output_stuck(stuck=True)
 
     def drained(self) -> None:
-        """Let the gate open, because most of the written bytes have left this process."""
+        """Let the gate open after most of the written bytes have left this process."""
         self._has_room.set()
         self.gate.output_stuck(stuck=False)
 
@@ -110,10 +107,7 @@ class Peer:
         self.written()
 
     async def is_alive(self) -> bool:
-        """Ping the peer and return whether bytes arrive within 5 s. If no bytes arrive, close the connection.
-
-        If the broker does not read from the peer, return True at once.
-        """
+        """Ping the peer and return whether bytes arrive within 5 s. If no bytes arrive, close the connection."""
         return not self.is_closing and await self._keep_alive.probe()
 
     def fail(self, code: ServerError, message: str) -> None:

@@ -51,7 +51,6 @@ class ProducerTable:
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._slots: dict[int, ProducerSlot] = {}
-        # For each closed producer's id, the loop time until which SENDs are ignored
         self._closed: dict[int, float] = {}
 
     def lost(self) -> None:
@@ -81,11 +80,7 @@ class ProducerTable:
         return until is not None and self._loop.time() < until
 
     def on_open_producer(self, event: events.OpenProducer) -> None:
-        """Open a producer.
-
-        A request with a higher epoch replaces an open producer with the same id. A request with any other epoch gets
-        PRODUCER_SUCCESS again. If the producer is still being opened, the request is refused.
-        """
+        """Open a producer."""
         known = self._slots.get(event.producer_id)
         if known is not None and known.producer is not None and known.epoch < event.epoch:
             # The client has given up the old producer and will repeat all unanswered sends.
@@ -142,10 +137,7 @@ class ProducerTable:
             self._requests.refusal(event.request_id)(error)
 
     def on_close_producer(self, event: events.CloseProducer) -> None:
-        """Close a producer after its sends are answered.
-
-        Answer SUCCESS at once for an unknown id or a producer that is still being opened.
-        """
+        """Close a producer after its sends are answered."""
         slot = self._slots.get(event.producer_id)
         if slot is None or slot.producer is None:
             if slot is not None:
@@ -205,10 +197,10 @@ class ProducerSlot:
         on_closed: Callable[[ProducerSlot, BrokerError | None], None],
     ) -> None:
         self.producer_id = event.producer_id
-        self.request_id = event.request_id  # Used again when a waiting producer gets exclusive access
+        self.request_id = event.request_id
         self.epoch = event.epoch
         self.producer: ProducerPort | None = None  # None while the producer is being opened
-        self.turn = asyncio.Lock()  # Makes a repeated CLOSE_PRODUCER wait for the first one
+        self.turn = asyncio.Lock()  # A repeated CLOSE_PRODUCER waits for the first one.
         self.is_closed = False
         self.is_waiting = False  # Whether the producer waits for exclusive access
         self._peer = peer
@@ -371,11 +363,7 @@ class ProducerSlot:
             self._peer.written()
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Tell the client that the producer is closed.
-
-        The client opens the producer again and repeats the unanswered sends. If the producer waits for exclusive
-        access, refuse the request to open it, because the client still expects an answer.
-        """
+        """Tell the client that the producer is closed."""
         if self.producer is None:  # The request to open the producer will be refused.
             return
         self.is_closed = True

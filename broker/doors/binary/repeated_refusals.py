@@ -11,8 +11,8 @@ __all__ = ["RepeatedRefusals"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_SHOWN: Final = 300  # Maximum length of a topic or reason in a log line
-REPEATED: Final = 10  # After this many refusals of one kind of request, the log names the client.
+_MOST_SHOWN: Final = 300
+REPEATED: Final = 10
 
 
 @dataclass(slots=True)

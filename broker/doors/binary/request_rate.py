@@ -26,7 +26,7 @@ class RequestRate:
         self._limits = broker.connections
         self._peer = peer
         self._call_later = call_later
-        self._requests = 0  # Requests since the current second began
+        self._requests = 0
         self._is_pausing = False
 
     def limited(self, handle: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -56,7 +56,6 @@ class _TcpLink:
             self._transport.resume_reading()
 
     def close(self) -> None:
-        # Abort if the peer does not read the last bytes.
         asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
         self._transport.close()
 

@@ -29,7 +29,7 @@ class TopicWatchers:
     def on_watch(self, event: events.WatchTopicList) -> None:
         """Watch a topic list.
 
-        If the id is in use, the new watcher replaces the old watcher. Clients repeat the command to check their lists.
+        Clients repeat the command to check their lists, so a new watcher may replace an old one.
         """
         known = self._watchers.pop(event.watcher_id, None)
         if known is not None:
@@ -87,7 +87,7 @@ class TopicWatchers:
 
 
 class _Watcher:
-    """One watched topic list. While the peer does not read, the changes are combined into one update."""
+    """One watched topic list."""
 
     def __init__(self, peer: Peer, watcher_id: int) -> None:
         self._peer = peer

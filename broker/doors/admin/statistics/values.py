@@ -1,8 +1,7 @@
 """The statistics of a topic, with Pulsar's names. Rates are per second.
 
 Counters of a topic or subscription start when the topic is loaded. Counters of a client start when the client connects.
-The bytesOutCounter of a topic or subscription covers only connected consumers. Fields that Vela does not fill in keep
-their defaults.
+The bytesOutCounter of a topic or subscription covers only connected consumers.
 """
 # ruff: noqa: N815 - the names are Pulsar's
 

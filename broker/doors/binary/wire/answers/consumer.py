@@ -41,7 +41,7 @@ def ack_response(
 
 
 def last_message_id(request_id: int, *, last: MessageId, mark_delete: MessageId) -> bytes:
-    """Build GET_LAST_MESSAGE_ID_RESPONSE. Clients compare the two ids to see whether a message is available."""
+    """Build GET_LAST_MESSAGE_ID_RESPONSE."""
     body = pb.CommandGetLastMessageIdResponse(
         request_id=request_id,
         last_message_id=id_data(last),
