@@ -1,4 +1,7 @@
-"""The ASGI application for /admin/v2, /lookup/v2 and /topics."""
+"""The ASGI application for /admin/v2, /lookup/v2 and /topics.
+
+Django's own request handler would use a thread to close ORM connections after each request.
+"""
 
 from __future__ import annotations
 
