@@ -206,9 +206,9 @@ class AccessSettings(DoorSettings):
             )
 
     def check_exposure(self, bind: str) -> bool:
-        """Return whether other machines can use the broker at `bind` without credentials.
+        """Return whether other machines can use the broker at the address `bind` without credentials.
 
-        Raises SettingInvalid if other machines can reach `bind` and VELA_AUTHENTICATION is not set.
+        Raises SettingInvalid if other machines can reach this address and VELA_AUTHENTICATION is not set.
         """
         if self.asks_for_credentials or _is_loopback(bind):
             return False

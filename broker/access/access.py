@@ -28,15 +28,14 @@ __all__ = ["Access"]
 
 logger = logging.getLogger(__name__)
 
-# A notification of a change can be lost, so every 30th call of `turn` reads all permissions.
+# A notification can be lost, so the broker reads all permissions every 30 turns.
 RELOAD_TURNS: Final = 30
-# The event loop is blocked while this many connections are checked.
 RECHECKED_AT_ONCE: Final = 100
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
 
 class Access:
-    """Says who a client is and what it may do. Without authentication, every client may do everything."""
+    """Says who a client is and what it may do."""
 
     def __init__(self, settings: AccessSettings, pool: ConnectionPool) -> None:
         """Read the token keys and the password file. Raises SettingInvalid if a setting is wrong."""
@@ -164,7 +163,7 @@ class Access:
         self.take(stored)
 
     def take(self, stored: StoredAccess) -> None:
-        """Replace the permissions and revocations. If anything changed, check every connection again."""
+        """Replace the permissions and revocations."""
         grants = replace(
             stored.grants, superusers=self._grants.superusers, metrics_roles=self._grants.metrics_roles
         )
@@ -177,7 +176,7 @@ class Access:
         self._is_stale = True
 
     async def turn(self) -> None:
-        """Read changed files, permissions and issuers' keys. Call this once a second. Raises psycopg.Error."""
+        """Refresh keys, passwords and permissions. Call this once a second. Raises psycopg.Error."""
         self._turns += 1
         if self._authentication.refresh():
             self._recheck()
@@ -205,7 +204,7 @@ class Access:
                 continue
             try:
                 recheck()
-            except Exception:  # The remaining connections must still be checked
+            except Exception:
                 logger.exception("checking a connection after a change of permissions failed")
         if self._to_recheck:
             asyncio.get_running_loop().call_soon(self._recheck_some)

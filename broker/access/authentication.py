@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TLS_METHOD", "Authentication"]
 
 TLS_METHOD: Final = "tls"
-# Verified tokens are remembered, because verifying a token is slow.
 VERIFIED_TOKENS: Final = 1024
-# Reading the JSON of a longer token would take too long.
 MAX_TOKEN_BYTES: Final = 64 * 1024
 
 
@@ -31,7 +29,7 @@ class Authentication:
 
     def __init__(self, settings: AccessSettings) -> None:
         methods = settings.authentication
-        # The settings do not check this, because other processes need no trust file.
+        # Processes other than the broker need no trust file, so the settings cannot require one.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"

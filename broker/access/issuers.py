@@ -37,7 +37,7 @@ class IssuerState:
 
 
 class Issuers:
-    """The keys of all issuers. `now_s` must be a monotonic clock."""
+    """The keys of all issuers."""
 
     def __init__(self, settings: AccessSettings, now_s: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -181,7 +181,6 @@ class _Issuer:
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")
 
     def refresh(self) -> None:
-        """Read the keys. If this fails, the old keys stay in use until they expire."""
         with self._lock:
             self._refresh()
 
@@ -189,7 +188,7 @@ class _Issuer:
         if self.key(origin) is not None and not self.is_due():
             return
         with self._lock:
-            # Another thread may have read the keys during the wait for the lock.
+            # Another thread may have read the keys while this thread waited for the lock.
             if self.is_due() or (self.key(origin) is None and self.may_ask_for_key()):
                 self._refresh()
 

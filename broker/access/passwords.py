@@ -37,8 +37,8 @@ class Passwords:
         self._ids = self._current_ids()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
         self._key = secrets.token_bytes(32)
-        self._known: dict[bytes, Principal] = {}  # Clients, by the digest of user:password
-        self._wrong: set[bytes] = set()  # Digests of wrong user:password pairs
+        self._known: dict[bytes, Principal] = {}
+        self._wrong: set[bytes] = set()
         self._checks: dict[bytes, asyncio.Future[bool]] = {}
         self._hosts: Counter[str] = Counter()
 
@@ -117,9 +117,9 @@ class Passwords:
         return check
 
     def _compared_to(self, unknown: bytes, users: Mapping[str, StoredPassword]) -> StoredPassword:
-        """Return a hash for an unknown user. Without a check, a quick answer would show that the user is unknown.
+        """Return a hash for an unknown user, so that the answer takes as long as for a known user.
 
-        A name always gets the same hash. Otherwise, varying answer times would show that the user is unknown.
+        A name always gets the same hash, because varying times would show that the user is unknown.
         """
         number = int.from_bytes(self._digest(unknown)) % len(users)
         return next(islice(users.values(), number, None))

@@ -1,4 +1,4 @@
-"""A file with keys or passwords. The broker reads the file again after a change."""
+"""A watched file with keys or passwords."""
 
 from __future__ import annotations
 

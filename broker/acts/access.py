@@ -1,4 +1,4 @@
-"""Create, revoke and check tokens, and set permissions. These functions need no running broker."""
+"""Create, revoke and check tokens, and set permissions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def create_token(
     origin: str,
     private_key: TokenKey | None = None,
 ) -> CreatedToken:
-    """Sign a token and record its id. Without `private_key`, the first secret key of the settings signs the token.
+    """Sign a token and record its id. Without `private_key`, the first secret key in the settings signs the token.
 
     Raises NotAllowed for an invalid role, NoSigningKey if there is no key, and SettingInvalid if a key cannot be used.
     """
@@ -106,7 +106,7 @@ def _signing_key(settings: AccessSettings) -> TokenKey:
 def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
     """Revoke a token and close its connections. Safe to repeat.
 
-    `token_id` is the claim `jti` of the token. Return False if no record of the token existed.
+    `token_id` is the token's claim `jti`. Returns False if Vela had no record of the token.
     """
     with transaction.atomic():
         token, is_foreign = AccessToken.objects.get_or_create(

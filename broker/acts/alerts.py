@@ -111,7 +111,7 @@ def condition(
 
 
 def value_words(measure: str, value: int, *, say: _Say = str) -> str:
-    """Return a value with its unit. Long times are rounded down to whole seconds, minutes or hours."""
+    """Return a value with its unit. Long times are rounded down."""
     unit = Measure(measure).unit
     if unit == "bytes":
         return write_size(value)

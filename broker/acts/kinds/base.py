@@ -91,9 +91,9 @@ class Scope(StrEnum):
 
     SUBSCRIPTION = "subscription"
     TOPIC = "topic"
-    NAMESPACE = "namespace"  # `topic_name` is tenant/namespace
+    NAMESPACE = "namespace"  # The act's `topic_name` is tenant/namespace
     NEW_NAMESPACE = "new namespace"
-    TENANT = "tenant"  # `topic_name` is tenant/*
+    TENANT = "tenant"  # The act's `topic_name` is tenant/*
 
 
 class Reports(Protocol):
@@ -174,7 +174,7 @@ class Plan:
     """The effect that an act would have."""
 
     shown: Mapping[str, Any] = field(default_factory=dict)  # JSON that `apply` finds in `act.plan`
-    cursor_version: int | None = None  # `apply` is refused if the cursor has another version
+    cursor_version: int | None = None
 
 
 class ActKind(ABC, Generic[P]):
@@ -185,7 +185,6 @@ class ActKind(ABC, Generic[P]):
     scope: ClassVar[Scope] = Scope.SUBSCRIPTION
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
-    # Tells users why the act cannot be undone, or what to do instead.
     no_undo: ClassVar[str] = "it cannot be undone"
     # If True, `apply` may be slow and runs in parallel with other acts.
     is_long: ClassVar[bool] = False
@@ -193,14 +192,14 @@ class ActKind(ABC, Generic[P]):
     can_be_requested: ClassVar[bool] = True
     # If True, one act can change several partitions of a topic.
     takes_partitions: ClassVar[bool] = False
-    # If planning for one of several partitions raises one of these errors, the act leaves out that partition.
+    # The act leaves out a partition if planning for it raises one of these errors.
     leaves_out: ClassVar[tuple[type[ActInvalid], ...]] = (NoSubscription,)
     parameters: type[P]
     # Names of the parameters that together make up a message.
     of_message: ClassVar[frozenset[str]] = frozenset()
 
     def message_of(self, given: P) -> bytes | None:
-        """Return the message in the parameters as an entry, or None."""
+        """Return the act's message as the bytes of an entry, or None if the act has no message."""
         return None
 
     def read(self, raw: Mapping[str, Any]) -> P:

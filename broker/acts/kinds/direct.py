@@ -25,13 +25,13 @@ P = TypeVar("P")
 class Effect:
     """The measured effect of an act."""
 
-    words: tuple[str, ...]  # Sentences in the plan and the result
+    words: tuple[str, ...]
     replayed_messages: int = 0  # Acked messages that are delivered again
     skipped_messages: int = 0  # Unacked messages that are no longer delivered
     consumers_closed: int = 0
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()
-    pinned: Mapping[str, object] | None = None  # Data that `apply` reads from the plan
+    pinned: Mapping[str, object] | None = None
     standing: Standing | None = None  # Message counts of the cursors that the act deletes
     published_per_s: float = 0.0
 
@@ -128,7 +128,6 @@ class DirectKind(ActKind[P]):
         return each, None
 
     async def _carried_out(self, part: Part, given: P) -> BrokerError | None:
-        """Carry out the act on one partition. Return an error instead of raising it."""
         try:
             with named(part):
                 await self.carry_out(part.context, given)
@@ -170,7 +169,6 @@ def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
 
 
 def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
-    """Return the reason to refuse the plan, or an empty string."""
     skipped, shown = effect.skipped_messages, planned["skipped_messages"]
     if effect.standing is None:
         if skipped <= shown:

@@ -1,4 +1,4 @@
-"""Create and delete bookmarks. A bookmark can protect later messages from trimming."""
+"""Create and delete bookmarks."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Change:
     """A change of a cursor, and the data that the plan stores about the change."""
 
     run: Callable[[Cursor], None]  # Must change nothing if it raises IndexMissing
-    # JSON of the target for the plan. If this is None, `apply` computes the change again.
+    # JSON of the target. If this is None, `apply` computes the change again.
     pinned: Mapping[str, object] | None = None
     begins_at: Position | None = None  # Requested place of a reset, even if this place is trimmed
     notes: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class Change:
 class PlannedMove:
     """The effect that a move would have. Numbers count messages unless a comment says otherwise."""
 
-    acked_before: int  # Messages acked before the move
+    acked_before: int
     mark_delete_before: Position
     mark_delete_after: Position
     backlog_before: int
@@ -118,7 +118,7 @@ class PlannedMove:
     replayed: int  # Acked messages that will be delivered again
     skipped: int  # Unacked messages that will not be delivered
     partly_acked_forgotten: int  # Number of batches that lose all acks
-    inside: tuple[Position, int] | None  # Next entry and its unacked members, if this entry is partly acked
+    inside: tuple[Position, int] | None  # Next entry and its unacked members, or None if no member is acked
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
@@ -146,7 +146,7 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
 
 
 async def with_index(reader: TopicReader, count: Callable[[], T]) -> T:
-    """Return the result of `count`. Load the missing message counts first."""
+    """Load message counts until the function `count` succeeds, then return its result."""
     while True:
         try:
             return count()

@@ -1,4 +1,4 @@
-"""Find large messages whose chunks a cursor move would separate. Each chunk is an entry."""
+"""Find large messages whose chunks a cursor move would separate."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ P = TypeVar("P")
 
 
 class CursorKind(ActKind[P]):
-    """An act that moves a cursor. One transaction stores the move, the snapshot for an undo and the result."""
+    """An act that moves a cursor."""
 
     can_undo: ClassVar[bool] = True
     takes_partitions: ClassVar[bool] = True
@@ -92,7 +92,7 @@ class CursorKind(ActKind[P]):
             for part, subscription in zip(parts, subscriptions, strict=True):
                 with named(part):
                     moves.append(await self._ready(part.context, subscription, given))
-                await asyncio.sleep(0)  # Let other tasks run
+                await asyncio.sleep(0)
             if complaint := joint_complaint(parts, moves, context.act.plan or {}):
                 raise ActConflict(complaint, preview=await self._parts_planned_anew(parts, moves))
             for part, ready in zip(parts, moves, strict=True):

@@ -71,7 +71,7 @@ class SendToDeadLetters(CursorKind[Letter]):
         return () if given.to_topic is None else (TopicName.parse(given.to_topic).full,)
 
     def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
-        letter_topic = planned.get("letter_topic")  # A connected consumer may have chosen this topic
+        letter_topic = planned.get("letter_topic")
         return (letter_topic,) if isinstance(letter_topic, str) else ()
 
     async def find(self, context: ActContext, subscription: Subscription, given: Letter) -> Change:

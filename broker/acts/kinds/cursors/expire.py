@@ -1,7 +1,4 @@
-"""Expire messages up to a time or a message.
-
-Expired messages count as acked, even if they are in flight or delayed.
-"""
+"""Expire messages up to a time or a message."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ class ExpireTo:
 
 
 class Expire(CursorKind[ExpireTo]):
-    """Move the mark-delete position forward. Consumers stay connected."""
+    """Move the mark-delete position forward."""
 
     name = "expire"
     summary = (

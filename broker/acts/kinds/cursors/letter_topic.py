@@ -32,7 +32,7 @@ class LetterTopic:
     """A dead-letter topic, and notes for an operator."""
 
     name: TopicName
-    is_unread: bool = False  # The topic has no durable subscription, or does not exist
+    is_unread: bool = False  # If True, the topic has no durable subscription
     notes: tuple[str, ...] = ()
 
 
@@ -117,7 +117,7 @@ async def _is_unread(context: ActContext, name: TopicName) -> bool:
     try:
         topic = await context.topics.open_named(name.full)
     except (NotAllowed, TopicNotFound):
-        return False  # Partitioned topics are not checked
+        return False
     if topic.is_terminated:
         raise ActInvalid(f"{name} is terminated and takes no letters: name another topic in to_topic")
     return not any(each.is_durable for each in topic.subscriptions.values())

@@ -35,7 +35,7 @@ class ReadyMove:
     forgets_acks: bool
     closed: int = 0
     kept: int = 0
-    prepared: Mapping[str, object] = field(default_factory=dict)  # Further fields of the result
+    prepared: Mapping[str, object] = field(default_factory=dict)
 
     def complaint(self) -> str:
         """Return why the plan is refused, or an empty string."""
@@ -103,7 +103,7 @@ class ReadyMove:
 
     def _acked_meanwhile(self) -> int:
         # The cursor does not count acks of messages that an earlier act skipped.
-        # When this act undoes the skip, each of these acks reduces the replayed messages by one.
+        # If this act undoes the skip, each such ack lowers the number of replayed messages by one.
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:
             return counted_by_cursor

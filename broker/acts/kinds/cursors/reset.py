@@ -37,7 +37,7 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in a topic. The parameter `to` decides which other parameter is needed."""
+    """A place in a topic."""
 
     to: Annotated[
         Literal["earliest", "latest", "time", "back_time", "id", "shift", "like", "bookmark"],
@@ -78,7 +78,7 @@ class Place:
 
 
 class Reset(CursorKind[Place]):
-    """Put a cursor at a place and close the consumers. On a Failover subscription, close only the active consumer."""
+    """Put a cursor at a place and close the consumers that receive messages."""
 
     name = "reset"
     summary = "Put the cursor at an exact place, forward or back; consumers reconnect and start there."

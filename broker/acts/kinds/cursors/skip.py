@@ -1,4 +1,4 @@
-"""Operators' acts that skip messages. Skipped messages count as acked and are not delivered."""
+"""Operators' acts that skip messages."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class EntriesToSkip:
 
 
 class SkipEntries(CursorKind[EntriesToSkip]):
-    """Skip the next entries. A batch is one entry."""
+    """Skip the next entries."""
 
     name = "skip_entries"
     summary = "Skip the next entries: their messages count as acked and are not delivered."

@@ -1,4 +1,4 @@
-"""Undo an act on a cursor. Messages acked after the act stay acked."""
+"""Undo an act on a cursor."""
 
 from __future__ import annotations
 
