@@ -1,8 +1,8 @@
 """Delayed entries of a topic, shared by all its subscriptions.
 
-An entry waits until its due time. A table in PostgreSQL stores the due times. Memory holds the earliest stored due
-times, called the near window, and all due times that are not in the table. Due times and positions are packed into
-ints, because Python's garbage collector skips ints.
+A table in PostgreSQL stores due times. Memory has the earliest of these, called the near window. Due times that are
+not in the table are in memory too. Due times and positions are packed into ints, because Python's garbage collector
+skips ints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from broker.core.position import Position
 
 __all__ = ["DelayedEntries", "DueEntry", "next_ready"]
 
-WINDOW_ENTRIES: Final = 8192  # Number of due times that one refill reads
+WINDOW_ENTRIES: Final = 8192  # A refill reads at most this many rows
 
 _DUE_SHIFT: Final = 112
 _LEDGER_SHIFT: Final = 48
@@ -36,8 +36,7 @@ class DueEntry(NamedTuple):
 class DelayedEntries:
     """The delayed entries of one topic.
 
-    `waiting` has the positions of all entries that still wait. The near window has the rows up to and including
-    `horizon`, or all rows if `horizon` is None. A refill reads rows beyond `horizon`.
+    The near window has the rows up to and including `horizon`. If `horizon` is None, the near window has all rows.
     """
 
     __slots__ = ("_is_refilling", "_late", "_near", "_unstored", "_window", "horizon", "waiting")
@@ -46,8 +45,8 @@ class DelayedEntries:
         self.waiting = PositionSet()
         self.horizon: DueEntry | None = None
         self._window = window
-        self._near: list[int] = []  # Heap of the near window
-        self._unstored: list[int] = []  # Heap of entries without a row in the table
+        self._near: list[int] = []
+        self._unstored: list[int] = []
         self._late: list[int] = []  # Entries beyond the horizon, added during a refill
         self._is_refilling = False
 
@@ -140,11 +139,10 @@ class DelayedEntries:
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)
 
     def forget_before(self, position: Position) -> int:
-        """Forget the entries below `position`, and return their number."""
+        """Forget the entries below `position`. Return how many entries were forgotten."""
         return self.waiting.discard_before(position)
 
     def _shrink(self) -> None:
-        """If the near window is too large, keep only the earliest due times. The table still has the others."""
         if len(self._near) <= 2 * self._window or self._is_refilling:
             return
         self._near.sort()
@@ -154,10 +152,7 @@ class DelayedEntries:
 
 
 def next_ready(cursor: Cursor, waiting: PositionSet, position: Position) -> Position:
-    """Starting at `position`, return the first entry that may be sent, or the end of the log.
-
-    The search passes over wholly acked entries and waiting entries, a whole block at a time.
-    """
+    """Return the first entry at or after `position` that may be sent, or the end of the log."""
     at = cursor.next_unacked(position)
     while at in waiting:
         ledger_id, entry_id = at

@@ -14,7 +14,7 @@ from vela.wire.ack_set import full
 class OverlayRecorder:
     """Records client acks of messages that an operator's act had already acked.
 
-    Cumulative acks beyond the act's mark-delete are not recorded. The client may never have received the messages that
+    Ignores cumulative acks beyond the act's mark-delete, because the client may never have received the messages that
     the act acked.
     """
 
@@ -31,10 +31,9 @@ class OverlayRecorder:
         return bool(self._passed.bits) and self._passed.has(*position)
 
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
-        """Record an ack of an entry, except for the members in `remaining`.
+        """Record an ack of an entry, except for the batch members in `remaining`.
 
-        `messages` is the number of messages in the entry, or 0 if the entry is no longer stored. With 0, nothing is
-        recorded.
+        `messages` is the number of messages in the entry, or 0 if the entry is no longer stored.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -150,7 +149,6 @@ def _merge(into: AckChunks, other: AckChunks) -> None:
 
 
 def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) -> None:
-    """Ack one batch, except for the members in `left`."""
     if into.has(ledger_id, entry_id):
         return
     known = into.remaining(ledger_id, entry_id)
@@ -165,7 +163,6 @@ def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) ->
 def _merge_inside(
     index: MessageIndex, into: AckChunks, position: Position, left_by_act: int, now: AckChunks
 ) -> None:
-    """For a batch that the act acked in part, add only the acks that came after the act."""
     left_now = 0
     if not now.has(*position):
         known = now.remaining(*position)

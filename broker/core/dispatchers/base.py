@@ -80,8 +80,7 @@ class DispatchConsumer:
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)
     unacked_messages: int = 0
-    # Whether too many messages are unacked. A blocked consumer gets no entries.
-    blocked: bool = False
+    blocked: bool = False  # Whether too many messages are unacked
 
     @property
     def available(self) -> bool:
@@ -149,7 +148,7 @@ class Dispatcher(Protocol):
 
     @property
     def unacked_messages(self) -> int:
-        """The unacked messages of all consumers."""
+        """The number of unacked messages of all consumers."""
 
     @property
     def blocked(self) -> bool:

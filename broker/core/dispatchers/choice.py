@@ -21,8 +21,8 @@ __all__ = ["DispatchOptions", "dispatcher_for"]
 class DispatchOptions:
     """Options for the dispatchers of one subscription."""
 
-    topic_name: str = ""  # Used by Failover if `partition` is None
-    partition: int | None = None  # Failover uses this number to choose the active consumer
+    topic_name: str = ""
+    partition: int | None = None
     failover_delay_ms: int = 0
     max_unacked: int = 0  # Limit for all consumers together. 0 means no limit
     max_read_entries: int = 100

@@ -17,8 +17,8 @@ __all__ = ["FailoverDispatcher"]
 class FailoverDispatcher(SingleActiveDispatcher):
     """Chooses the active consumer whenever a consumer joins or leaves.
 
-    After a new choice, no consumer receives anything for `delay_ms` milliseconds. Entries acked during the delay are
-    not sent again. Further changes do not prolong the delay.
+    After a new choice, no consumer receives anything for `delay_ms` milliseconds. Further changes do not prolong the
+    delay.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
         chosen = self._best()
         if chosen is self._chosen:
             return
-        self._rewind()  # Unacked entries of the old consumer are sent again
+        self._rewind()
         self._active = None
         self._chosen = chosen
         if chosen is None:

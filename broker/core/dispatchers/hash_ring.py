@@ -21,9 +21,9 @@ DEFAULT_POINTS: Final = 100  # Points per consumer
 
 
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
-    """Return the consumer that owns the place of `key` on a ring. Raises ValueError if `names` is empty.
+    """Choose a consumer by consistent hashing of `key`. Raises ValueError if `names` is empty.
 
-    Does not build a ring, because building a ring is slow.
+    Does not use `HashRing`, because building a ring is slow.
     """
     if not names:
         raise ValueError("a hash ring needs at least one consumer")
@@ -32,7 +32,7 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
     def first_point(name: str) -> tuple[bool, int, str]:
         points = _points_of_name(name)
         at = bisect_left(points, start)
-        # If all points of a name lie before `start`, the name sorts last, by its lowest point.
+        # If all points of a name lie before `start`, the name sorts last.
         return at == len(points), points[at % len(points)], name
 
     return names[min(map(first_point, names))[-1]]
@@ -44,10 +44,9 @@ def _points_of_name(name: str) -> Sequence[int]:
 
 
 class HashRing:
-    """Maps hash slots to consumers for AUTO_SPLIT. The points of a consumer are computed from its name.
+    """Maps hash slots to consumers for AUTO_SPLIT.
 
-    When a consumer joins or leaves, only the slots of this consumer change owners. A number is added to each name,
-    because consumers with equal names need different points.
+    A number is added to each consumer name, because consumers with equal names need different points.
     """
 
     def __init__(self, points: int = DEFAULT_POINTS) -> None:

@@ -1,9 +1,8 @@
 """Key_Shared: one consumer at a time gets the entries of a key, in order.
 
-Each key has a hash slot, and a slot selector decides which consumer owns a slot. While a consumer has pending
-(unacked) entries of a slot, no other consumer gets entries of the slot. If the consumer loses the slot during this
-time, the slot is *draining*: nobody gets further entries of the slot until no entry of the slot is pending. The
-remaining chunks of a partly sent message do not wait. With `allow_out_of_order`, no slot drains.
+Each key has a hash slot, and each slot belongs to at most one consumer. A slot is *draining* while a consumer that no
+longer owns the slot still has pending (unacked) entries of the slot. Nobody gets new entries of a draining slot, except
+the remaining chunks of a partly sent message. With `allow_out_of_order`, no slot drains.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    # The consumer with the pending entries if the slot is draining, else the owner of the slot
+    # The owner of the slot. If the slot is draining, the consumer with the pending entries
     consumer: DispatchConsumer
     waiting_entries: int
     is_draining: bool
@@ -80,7 +79,6 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """`ring_points` is the number of hash ring points per consumer. If it is 0, RangeSplit replaces the ring."""
         super().__init__(
             max_unacked=max_unacked,
             max_read_entries=max_read_entries,
@@ -95,11 +93,10 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         else:
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
-        # Known slots of pending and waiting entries, by packed position
-        self._slots: dict[int, int] = {}
+        self._slots: dict[int, int] = {}  # Slot by packed position
         self._pending_at: dict[int, DispatchConsumer] = {}
-        self._pending_entries: dict[int, int] = {}  # Number of pending entries by slot
-        self._waiting: dict[int, int] = {}  # Number of waiting entries by slot
+        self._pending_entries: dict[int, int] = {}  # Number of entries in each slot
+        self._waiting: dict[int, int] = {}  # Number of waiting entries in each slot
         self._chunk_of: dict[Position, str] = {}  # Message uuid of each waiting chunk
 
     @property
@@ -193,7 +190,6 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._sort_chunks()
 
     def _sort_chunks(self) -> None:
-        """Choose a replay queue for each waiting chunk."""
         for position in self._chunk_of:
             if position in self._replay:
                 self._replay.add(position, self._queue_of(position))
@@ -206,7 +202,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        # Limit the number of entries from ANYBODY, because their consumers may not be ready.
+        # Limit the number of entries from the queue ANYBODY, because their consumers may not be ready.
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(

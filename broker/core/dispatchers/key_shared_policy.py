@@ -15,9 +15,9 @@ __all__ = ["AUTO_SPLIT", "KeySharedPolicy"]
 class KeySharedPolicy:
     """The options of one consumer. The consumers of a subscription must agree on all options except `ranges`."""
 
-    sticky: bool = False  # The consumer chooses its slots
+    sticky: bool = False
     ranges: tuple[SlotRange, ...] = ()
-    allow_out_of_order: bool = False  # Two consumers may have pending entries of one key
+    allow_out_of_order: bool = False
 
     def same_mode(self, other: KeySharedPolicy) -> bool:
         """Return whether consumers with these two policies may share a subscription."""
@@ -41,4 +41,3 @@ class KeySharedPolicy:
 
 
 AUTO_SPLIT: Final = KeySharedPolicy()
-"""The default: the broker divides the slots and keeps the order within each key."""

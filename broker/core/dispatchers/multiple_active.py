@@ -1,7 +1,4 @@
-"""The parts that Shared and Key_Shared have in common: pending acks, replay, redelivery counts, limits.
-
-The replay set is divided into queues. The entries in the queues lie before the read position and must still be sent.
-"""
+"""The parts that Shared and Key_Shared have in common: pending acks, replay, redelivery counts, limits."""
 
 from __future__ import annotations
 
@@ -34,9 +31,9 @@ class MultipleActiveDispatcher(ABC):
 
     A pending entry has exactly one consumer and is not in the replay set.
 
-    If the consumer for an entry is not ready, the entry waits in the replay set. Meanwhile, the dispatcher reads new
-    entries for other consumers. When too many entries wait, the dispatcher reads no new entries. `look_ahead` is the
-    limit per consumer, and `max_look_ahead` is the limit per subscription.
+    If the consumer for an entry is not ready, the entry waits in the replay set. When too many entries wait, the
+    dispatcher reads no new entries. `look_ahead` is the limit per consumer, and `max_look_ahead` is the limit per
+    subscription.
     """
 
     kind: ClassVar[SubscriptionType]
@@ -64,7 +61,7 @@ class MultipleActiveDispatcher(ABC):
         # Entries of the current REPLAY plan. They are not in the replay set.
         self._reading: set[Position] = set()
         self._sizer = ReadSizer(max_read_entries)
-        self._now_ms = 0  # Time of the current assignment
+        self._now_ms = 0
 
     # -- methods that subclasses implement -----------------------------------------------------------------------
 
@@ -213,10 +210,7 @@ class MultipleActiveDispatcher(ABC):
         return list(taken.values()), left
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Move the consumer's pending entries to the replay set, and count each redelivery.
-
-        Ignores positions that are not pending at the consumer.
-        """
+        """Take entries back, and count each redelivery. Ignores positions that are not pending at the consumer."""
         before = consumer.pending.messages
         taken = consumer.pending.pop_all() if positions is None else consumer.pending.pop(positions)
         self._credit(consumer, before - consumer.pending.messages)
@@ -291,7 +285,6 @@ class MultipleActiveDispatcher(ABC):
         self._counts.discard_through(mark_delete)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Change the limits on unacked messages, with immediate effect."""
         self.max_unacked = per_subscription
         if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):
             self._blocked = False
@@ -332,7 +325,6 @@ class MultipleActiveDispatcher(ABC):
                 self._replay_again(position)
 
     def _forget_all(self) -> None:
-        """Forget all entries. When the first consumer attaches, reading restarts after the mark-delete position."""
         self._plan = None
         self._reading = set()
         self._replay.clear()

@@ -13,9 +13,10 @@ _MESSAGES_MASK: Final = (1 << _MESSAGES_BITS) - 1
 
 
 class PendingAcks:
-    """Pending entries. They are stored as ints, because the garbage collector skips ints.
+    """The pending entries of one consumer.
 
-    Each int contains an entry's delivery time and the number of unacked messages.
+    Each entry is stored as an int, because the garbage collector skips ints. The int contains the delivery time and the
+    number of unacked messages.
     """
 
     __slots__ = ("_ledgers", "entries", "messages")

@@ -6,7 +6,7 @@ from broker.core.errors import InvalidFlow
 
 
 class Permits:
-    """Counts of messages. `balance` is always `granted` minus `spent`. A batch may take the balance below zero."""
+    """The permits of one consumer. A batch may take the balance below zero."""
 
     __slots__ = ("aside", "balance", "granted", "spent")
 

@@ -1,4 +1,4 @@
-"""The replay set: queues of entries that are sent before new entries. A read can skip a whole queue."""
+"""The replay set: queues of entries that are sent before new entries."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ANYBODY: Final = 0  # Queue of entries that any consumer may get, or whose slot 
 class ReplayQueues:
     """Numbered queues of positions. Each position is in exactly one queue.
 
-    Every queue except ANYBODY is *bound*: its entries wait for one consumer, or for a hash slot to get a consumer. A
-    consumer's queue has the number `consumer.key`. A slot's queue has the number `-1 - slot`.
+    Every queue except ANYBODY is *bound* to one consumer or to one hash slot. A consumer's queue has the number
+    `consumer.key`. A slot's queue has the number `-1 - slot`.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")

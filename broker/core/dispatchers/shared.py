@@ -110,7 +110,6 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _pick(self) -> DispatchConsumer | None:
-        """Return the next available consumer of the best possible priority, or None."""
         for level in self._levels:
             consumers = level.consumers
             size = len(consumers)

@@ -21,19 +21,19 @@ from broker.core.subscription.types import SubscriptionType, check_attach
 
 
 class SingleActiveDispatcher:
-    """A dispatcher that sends to one consumer. It keeps no pending acks and no redelivery counts.
+    """Sends entries to one consumer, and keeps no pending acks and no redelivery counts.
 
     A redelivery is a rewind: every unacked entry after the mark-delete position is sent again, in order.
     """
 
     def __init__(self, *, max_read_entries: int = 100) -> None:
         self._active: DispatchConsumer | None = None
-        self._ranges: StickyRanges | None = None  # Hash ranges that the consumer asked for; None means all
+        self._ranges: StickyRanges | None = None  # Hash ranges that the consumer asked for. None means all
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
         # Highest position sent since the last rewind. Acks of higher positions belong to deliveries before the rewind.
         self._sent_through = EARLIEST
-        self._times = DeliveryTimes()  # Deliveries since the last rewind
+        self._times = DeliveryTimes()
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
@@ -135,21 +135,15 @@ class SingleActiveDispatcher:
         return self._ranges.select(entry.slot or slot_of_position(entry.position)) is not None
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Rewind, and send every unacked entry again. Ignores `positions`.
-
-        Returns False and changes nothing if the consumer is not active.
-        """
         if consumer is not self._active:
             return False
         self._rewind()
         return True
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
-        """Return whether the position is at or before the last entry sent to this consumer. Acks do not matter."""
         return consumer is self._active and position <= self._sent_through
 
     def is_pending(self, position: Position) -> bool:
-        """Return whether the position is at or before the last entry sent. Acks do not matter."""
         return self._active is not None and position <= self._sent_through
 
     def acked(
