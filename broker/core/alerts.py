@@ -23,7 +23,7 @@ __all__ = [
 
 SUBJECTS_MOST: Final = 200
 ATTEMPTS_MOST: Final = 8  # Attempts to send one notification
-_LONGEST_GAP_MS: Final = 60_000  # A longer gap between two rounds restarts the timing of alerts
+_LONGEST_GAP_MS: Final = 60_000
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15
 _LONGEST_RETRY_S: Final = 3600
@@ -44,7 +44,7 @@ class Measure(StrEnum):
 
     @property
     def unit(self) -> str:
-        """The unit of the limit. Empty if the measure has no limit."""
+        """The unit of the limit, or an empty string if the measure has no limit."""
         return _UNITS.get(self, "")
 
     @property
@@ -85,7 +85,7 @@ class Match:
 
     subject: Subject
     value: int
-    since_ms: int  # Start of the match, or time of this round if the start is unknown
+    since_ms: int  # Start of the match, or the time of this round if the start is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +113,8 @@ def next_alerts(
     """Return a pair for each alert of one rule: the alert before this round, and the alert after this round.
 
     `alerts` are the alerts that have not cleared. The first item of a pair is None for a new alert. The second item is
-    None for an alert that ends without firing. If `matches` has SUBJECTS_MOST items, `matches` may be incomplete.
-    Alerts without a match are then left out.
+    None for an alert that ends without firing. If `matches` has SUBJECTS_MOST items, alerts without a match are left
+    out, because `matches` may be incomplete.
     """
     is_full = len(matches) >= SUBJECTS_MOST
     was_away = last_round_ms is None or now_ms - last_round_ms > _LONGEST_GAP_MS
@@ -138,8 +138,7 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round, or None if there is no match and no alert has fired.
 
-    An alert fires after `for_ms` over the limit, and clears after `for_ms` below the limit. `was_away` means that no
-    round has run for some time. The times in `alert` then do not count towards `for_ms`.
+    `was_away` means that no round has run for some time.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

@@ -29,7 +29,7 @@ class Backlog:
 
     subscription: str
     size_bytes: int
-    # Age of the oldest unacked message. If the message's ledger is younger than the quota, this is the ledger's age.
+    # Age of the oldest unacked message, or of its ledger if the ledger is younger than the quota
     age_ms: int
 
 
@@ -55,7 +55,7 @@ class Breach:
 
 
 def breach_of(backlogs: Iterable[Backlog], *, quota_bytes: int, quota_ms: int) -> Breach | None:
-    """Return the exceeded quota, or None. Size is checked before age. -1 switches a quota off."""
+    """Return the exceeded quota, or None. A limit of -1 switches a quota off."""
     waiting = [each for each in backlogs if each.size_bytes > 0]
     if not waiting:
         return None
@@ -87,14 +87,13 @@ def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, 
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # If acked entries lie before the target, the target is too low, and the loop runs again.
+        # Passing an acked entry does not reduce the backlog, so one step may not be enough.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete
 
 
 def _after_bytes(ledgers: LedgerMap, index: MessageIndex, after: Position, size_bytes: int) -> Position:
-    """Return the first entry at which the bytes beyond the position `after` reach `size_bytes`."""
     wanted = _bytes_through(index, after) + size_bytes
     for ledger in ledgers:
         if not ledger.entries or ledger.bytes_before + ledger.size_bytes < wanted:

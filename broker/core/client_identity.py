@@ -19,5 +19,4 @@ class ClientIdentity:
     client_version: str
     face: str  # "binary", "binary-websocket", "rest", JSON_FACE or INTERNAL_FACE
     certificate_name: str = ""
-    # Version from the CONNECT command. Clients that do not use the binary protocol have 21.
-    protocol_version: int = 21
+    protocol_version: int = 21  # Default for clients without the binary protocol

@@ -12,7 +12,7 @@ class ClientCertificate:
     """A client's certificate that the TLS handshake has checked."""
 
     name: str  # Common name of the subject
-    expires_ms: int  # Milliseconds since 1970
+    expires_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Credentials:
     method: str | None = None  # If None, the other fields decide the method
     data: bytes = b""  # A token, or user:password
     certificate: ClientCertificate | None = None
-    host: str = ""  # The client's address, without a port
+    host: str = ""
     original_role: str = ""  # Role of the client behind a proxy
     original_method: str | None = None
     original_data: bytes = b""

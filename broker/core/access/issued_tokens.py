@@ -39,7 +39,7 @@ def origin_of(token: str) -> TokenOrigin | None:
 
 
 def key_of(origin: TokenOrigin, keys: Mapping[str, TokenKey]) -> TokenKey | None:
-    """Return the key that a token names, or None. If the token names no key, return the issuer's only key."""
+    """Return the key for verifying a token, or None if the issuer has no such key."""
     if not origin.key_id and len(keys) == 1:
         return next(iter(keys.values()))
     return keys.get(origin.key_id)
@@ -57,8 +57,7 @@ def verify_issued(
 ) -> Principal:
     """Return the client that a token identifies.
 
-    If the role claim is a list, its first string is the role. A token must have an expiry time. Raises
-    AuthenticationFailed if the token is not valid.
+    Raises AuthenticationFailed if the token is not valid.
     """
     try:
         claims = jwt.decode(token, key.key, algorithms=key.algorithms).claims

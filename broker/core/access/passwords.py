@@ -1,4 +1,4 @@
-"""Read password files in the format of `htpasswd`, with bcrypt or apr1 hashes, and check passwords.
+"""Read `htpasswd` files with bcrypt or apr1 hashes, and check passwords.
 
 Check passwords in a thread, because a bcrypt hash of cost 10 takes 50 ms.
 """
@@ -16,8 +16,8 @@ __all__ = ["PasswordFileInvalid", "StoredPassword", "fits", "read_passwords"]
 
 MAX_BCRYPT_COST: Final = 14  # At this cost, one check takes about a second
 MAX_PASSWORD_BYTES: Final = 1024  # apr1 hashes the whole password 1,000 times
-MAX_BCRYPT_BYTES: Final = 72  # Limit of bcrypt itself
-# The salt's 22nd character has four unused bits. If these bits are not 0, bcrypt raises ValueError.
+MAX_BCRYPT_BYTES: Final = 72
+# The salt must end with `.`, `O`, `e` or `u`. Otherwise bcrypt raises ValueError.
 _BCRYPT: Final = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 # The salt is ASCII because compare_digest accepts only ASCII strings.
 _APR1: Final = re.compile(r"\$apr1\$[!-#%-9;-~]{1,8}\$[./A-Za-z0-9]{22}")
@@ -79,7 +79,7 @@ def fits(password: bytes, stored: StoredPassword) -> bool:
         return len(password) <= MAX_PASSWORD_BYTES and hmac.compare_digest(
             _apr1(password, stored.hash), stored.hash
         )
-    import bcrypt  # Brokers without bcrypt hashes do not load bcrypt
+    import bcrypt
 
     if len(password) > MAX_BCRYPT_BYTES or b"\0" in password:
         return False
@@ -87,7 +87,6 @@ def fits(password: bytes, stored: StoredPassword) -> bool:
 
 
 def _apr1(password: bytes, stored: str) -> str:
-    # Apache's variant of MD5-crypt
     salt = stored.split("$")[2].encode()
     alternate = hashlib.md5(password + salt + password, usedforsecurity=False).digest()
     mixed = password + b"$apr1$" + salt

@@ -1,8 +1,4 @@
-"""Pulsar's permissions. They decide what a role may do.
-
-A superuser may do everything. A tenant's admin may produce, consume and administer everywhere in the tenant. Other
-roles need a grant on the namespace or the topic. A subscription may be reserved for certain roles.
-"""
+"""Pulsar's permissions. They decide what a role may do."""
 
 from __future__ import annotations
 
@@ -38,10 +34,10 @@ class Action(StrEnum):
 
     PRODUCE = "produce to"
     CONSUME = "consume from"
-    LOOK_UP = "look up"  # Allowed for roles that may produce or consume
-    ADMINISTER = "administer"  # Allowed for admins of the tenant
-    MEASURE = "read the metrics of"  # Allowed for superusers and `metrics_roles`
-    RULE = "manage"  # Allowed for superusers
+    LOOK_UP = "look up"
+    ADMINISTER = "administer"  # Needs a tenant admin or a superuser
+    MEASURE = "read the metrics of"
+    RULE = "manage"  # Needs a superuser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +91,7 @@ class Grants:
     namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # Keyed by tenant/namespace
     topics: Mapping[str, _Permissions] = field(default_factory=dict)  # Keyed by full topic name
     subscriptions: Mapping[tuple[str, str], AbstractSet[str]] = field(default_factory=dict)
-    """The roles for which a subscription is reserved, keyed by (tenant/namespace, subscription)."""
+    """The roles for which a subscription is reserved, keyed by namespace and subscription."""
 
 
 _WANTED: Final = {

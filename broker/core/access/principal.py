@@ -19,7 +19,7 @@ class Principal:
 
     role: str
     method: str  # "token", "basic", "tls" or "none"
-    expires_ms: int | None  # Milliseconds since 1970. If None, the credentials never expire.
+    expires_ms: int | None  # If None, the credentials never expire
     token_id: str | None  # The token's `jti` claim
     password_id: str = ""  # Digest of the client's line in the password file
     proxy_role: str = ""
@@ -27,7 +27,7 @@ class Principal:
 
     @property
     def can_renew(self) -> bool:
-        """Whether the client can send new credentials on its open connection. A certificate needs a new handshake."""
+        """Whether the client can send new credentials on its open connection."""
         return self.method != "tls"
 
     def has_expired(self, now_ms: int) -> bool:
@@ -44,8 +44,7 @@ def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: C
 
     `original` is the client's role, or the client's Principal if the broker has checked the client's own credentials.
 
-    Raises NotAuthorized if a proxy does not name the role of a client, or if a client that is not a proxy names a
-    role other than its own.
+    Raises NotAuthorized if `principal` may not connect for that client, or if a proxy names no client.
     """
     role = original if isinstance(original, str) else original.role
     if principal.role not in proxy_roles:

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 TOKEN_METHOD: Final = "token"  # noqa: S105 - a word of the protocol
-MIN_SECRET_BYTES: Final = 32  # Length of an HS256 signature
+MIN_SECRET_BYTES: Final = 32
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _EC: Final = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",)}
 

@@ -8,14 +8,14 @@ from broker.core.position import Position
 
 __all__ = ["CompactionEntry", "CompactionMessage", "Key"]
 
-Key: TypeAlias = str | bytes  # A binary key is bytes, and never equals a string key
+Key: TypeAlias = str | bytes  # A binary key is bytes
 
 
 class CompactionMessage(NamedTuple):
     """One message of an entry."""
 
     key: Key | None
-    is_empty: bool  # An empty message deletes its key
+    is_empty: bool
 
 
 class CompactionEntry(NamedTuple):
@@ -24,5 +24,5 @@ class CompactionEntry(NamedTuple):
     position: Position
     # Messages in batch order. A removed message or a marker is None.
     messages: tuple[CompactionMessage | None, ...]
-    chunk_uuid: str | None = None  # Only chunks of large messages have one
+    chunk_uuid: str | None = None  # Only the chunks of a large message have a uuid
     is_last_chunk: bool = False

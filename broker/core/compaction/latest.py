@@ -1,7 +1,7 @@
 """Compaction keeps the latest message of each key. An empty message deletes its key.
 
-The chunks of a large message are kept or removed together. If the last chunk is missing, the other chunks are kept,
-because the last chunk may come later in the log.
+If the last chunk of a large message is missing, the other chunks are kept, because the last chunk may come later in
+the log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from broker.core.position import Position
 
 __all__ = ["WHOLE", "LatestByKey"]
 
-WHOLE: Final = None  # Result of `kept` for an entry that stays unchanged
+WHOLE: Final = None
 _LEDGER_SHIFT: Final = 88
 _ENTRY_SHIFT: Final = 24  # A batch has fewer than 2**24 messages
 

@@ -29,7 +29,7 @@ _ONES = re.compile("1+")
 class AckChunks:
     """Wholly acked entries as bits, and partly acked entries as ack sets.
 
-    Bits at or before mark-delete have no meaning, and stay until their chunk is dropped.
+    Bits at or before mark-delete have no meaning.
     """
 
     __slots__ = ("bits", "dirty_bits", "dirty_sets", "dropped", "sets")
@@ -149,7 +149,7 @@ class AckChunks:
                 self.forget_set(key, entry_id)
 
     def within(self, key: int, after: Position, through: Position) -> int:
-        """Return the bits of a chunk's entries in the range (after, through]. Bit i is slot i."""
+        """Return the bits of a chunk, with 0 for each entry outside the range (after, through]."""
         bits = self.bits.get(key)
         if bits is None:
             return 0
@@ -180,8 +180,7 @@ class AckChunks:
     def drop_through(self, old: Position, new: Position, limit: int) -> None:
         """Forget acks that are no longer needed, because mark-delete has moved from `old` to `new`.
 
-        `limit` is the last stored entry of the ledger that contains the position `new`. The chunk with this position
-        keeps its bits until mark-delete reaches the end of the chunk, or `limit`.
+        `limit` is the last stored entry of the ledger that contains the position `new`.
         """
         ledger_id, entry_id = new
         if entry_id < 0:
@@ -335,7 +334,7 @@ class AckChunks:
 def _clip(ledger_id: int, base: int, after: Position, through: Position) -> tuple[int, int]:
     """Return a chunk's first and last slot in the range (after, through].
 
-    If the range has no slot of the chunk, the first number is greater than the last.
+    If the chunk has no slot in the range, the first number is greater than the last.
     """
     if ledger_id < after.ledger_id or ledger_id > through.ledger_id:
         return 0, -1
@@ -361,7 +360,7 @@ def _chunk_runs(bits: bytearray, low: int, high: int) -> Iterator[tuple[int, int
 
 
 def _next_clear(bits: bytearray, start: int) -> int:
-    """Return the first unacked slot at or after `start`, or CHUNK_ENTRIES if all these slots are acked."""
+    """Return the first unacked slot at or after `start`, or CHUNK_ENTRIES if there is none."""
     at = start >> 3
     rest = bits[at] >> (start & 7)
     ones = (~rest & (rest + 1)).bit_length() - 1

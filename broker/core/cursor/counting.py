@@ -67,7 +67,7 @@ def count_acked(
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
     """Count everything that is acked in `one` but not in `other`.
 
-    Does not use `one.totals`.
+    `one.totals` is not used.
     """
     floor = max(one.mark_delete, other.mark_delete)
     tally = _Tally(ledgers, index)
@@ -131,7 +131,6 @@ class _Tally:
         self._entries += bits.bit_count()
 
     def add_members(self, position: Position, members: int) -> None:
-        """Add one message for each bit of `members` that is 1. Ignore bits beyond the end of the batch."""
         size = self._index.messages_in(position)
         if size is None:
             if self._ledgers.contains(position):
@@ -199,8 +198,7 @@ def unacked_target(
 ) -> SkipTarget:
     """Find where a skip that starts after `mark_delete` would end.
 
-    Pass the length of the skip as `messages` or as `entries`. Acked messages and wholly acked entries do not count. A
-    skip stops at the end of the log.
+    Pass the length of the skip as `messages` or as `entries`. Acked messages and wholly acked entries do not count.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -233,7 +231,6 @@ def unacked_target(
 
 
 def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Split a range of entries so that every chunk with acks is a range of its own."""
     low = first
     for chunk in range(first >> CHUNK_SHIFT, (last >> CHUNK_SHIFT) + 1):
         base = chunk << CHUNK_SHIFT
@@ -297,7 +294,6 @@ def _count_piece(
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """Return where a skip ends inside the piece. `wanted` is the number of unacked messages to skip in the piece."""
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

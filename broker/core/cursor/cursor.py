@@ -1,7 +1,6 @@
 """The cursor of one subscription: mark-delete, the acks beyond mark-delete, and the totals of everything acked.
 
-Acks beyond mark-delete are grouped in chunks. Each chunk covers 32,768 entries. The members of an entry are the
-messages of its batch.
+The members of an entry are the messages of its batch.
 This file has over 400 lines, because it holds one state and every method that changes the state.
 """
 
@@ -137,20 +136,14 @@ class Cursor:
         return self._acked.count_in(ledger_id, first, last)
 
     def holes(self, limit: int = 1000) -> Iterator[Range]:
-        """Yield runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last).
-
-        `limit` is the maximum number of runs.
-        """
+        """Yield runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last)."""
         for count, run in enumerate(self._acked.runs(self._mark_delete, LATEST)):
             if count >= limit:
                 return
             yield run
 
     def partly_acked(self, limit: int = 1000) -> Iterator[tuple[int, int, int]]:
-        """Yield partly acked entries, as (ledger_id, entry_id, unacked members).
-
-        `limit` is the maximum number of entries.
-        """
+        """Yield partly acked entries, as (ledger_id, entry_id, unacked members)."""
         for count, partial in enumerate(self._acked.partials(self._mark_delete, LATEST)):
             if count >= limit:
                 return
@@ -281,11 +274,11 @@ class Cursor:
         return result
 
     def position_after_messages(self, messages: int) -> SkipTarget:
-        """Return where a skip would end. `messages` is the number of unacked messages to skip."""
+        """Return where a skip of this many unacked messages would end."""
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, messages=messages)
 
     def position_after_entries(self, entries: int) -> SkipTarget:
-        """Return where a skip would end. `entries` counts only entries that are not wholly acked."""
+        """Return where a skip of this many entries would end. Wholly acked entries do not count."""
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, entries=entries)
 
     def shifted_position(self, messages: int) -> tuple[Position, int | None]:
@@ -311,7 +304,7 @@ class Cursor:
         return self._ledgers.end(), None
 
     def shift_room(self) -> tuple[int, int]:
-        """Return how many messages `shifted_position` can go back, and how many it can go forward."""
+        """Return how many messages the cursor can move back, and how many it can move forward."""
         through = self._index.messages_through(self._mark_delete)
         if through is None:
             raise IndexMissing(self._index.unknown(self._mark_delete))
@@ -340,7 +333,7 @@ class Cursor:
         )
 
     def restore(self, state: CursorState) -> None:
-        """Replace the state. The next flush writes every chunk."""
+        """Replace the state."""
         old = self._acked
         self._load(state)
         self._replace_dirty(old)
@@ -352,10 +345,7 @@ class Cursor:
         return (inside, left) if left is not None else None
 
     def overlay_since(self, before: CursorState) -> AckOverlay:
-        """Return an `AckOverlay` for the undo of an operator's act, such as a skip. Call this right after the act.
-
-        `before` is the state before the act.
-        """
+        """Return the `AckOverlay` for undoing an operator's act. Call this right after the act."""
         return AckOverlay(
             mark_delete=self._mark_delete, passed=passed_by_act(before, self._mark_delete, self._acked)
         )
@@ -416,10 +406,7 @@ class Cursor:
         return flush
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Mark the changes in `flush` as dirty again, because storing them may have failed.
-
-        The next `take_dirty` returns current values, not the values in `flush`.
-        """
+        """Mark the changes in `flush` as dirty again, because storing them may have failed."""
         self._dirty = True
         self._acked.put_back(flush)
         if self._overlay is not None and flush.overlay is not None:
@@ -432,13 +419,12 @@ class Cursor:
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
         self._version = state.version
-        # Count the acked entries. `state.acked_entries` is not used.
+        # `state.acked_entries` is not used.
         self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
             state.mark_delete
         )
 
     def _replace_dirty(self, old: AckChunks) -> None:
-        """Make the next flush write every current chunk and delete every chunk that only `old` has."""
         now = set(self._acked.keys())
         before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
         gone, kept = before - now, before & now
@@ -476,7 +462,7 @@ class Cursor:
             if position > self._highest_acked:
                 self._highest_acked = position
             return
-        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in its chunk
+        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in the same chunk
             self._mark_delete = position
             return
         if self._acked.sets:
