@@ -9,21 +9,21 @@ __all__ = ["DueTimes"]
 
 K = TypeVar("K")
 
-_SPARE_ITEMS: Final = 64  # Even a small heap may contain this many outdated items
+_SPARE_ITEMS: Final = 64
 
 
 class DueTimes(Generic[K]):
-    """Keys with one due time each. Outdated items stay in the heap for a while.
+    """Keys with one due time each.
 
-    Each heap item has a number instead of its key, so that a discarded key can be freed.
+    Heap items hold a number instead of the key, so that a discarded key is freed at once.
     """
 
     __slots__ = ("_heap", "_keys", "_last_number", "_places")
 
     def __init__(self) -> None:
-        self._places: dict[K, tuple[int, int]] = {}  # Due time and number, by key
-        self._keys: dict[int, K] = {}  # Key, by number
-        self._heap: list[tuple[int, int]] = []  # Due time and number
+        self._places: dict[K, tuple[int, int]] = {}  # Due time and item number
+        self._keys: dict[int, K] = {}
+        self._heap: list[tuple[int, int]] = []
         self._last_number = 0
 
     def __len__(self) -> int:

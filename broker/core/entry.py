@@ -15,32 +15,32 @@ __all__ = [
     "StoredEntry",
 ]
 
-# All flags except FLAG_CORRUPT are stored with the entry, so that dispatch need not parse the metadata again.
+# All flags except FLAG_CORRUPT are stored with the entry.
 FLAG_BATCH = 1  # The payload is framed as a batch, perhaps of one message
 FLAG_MARKER = 2  # A Pulsar control entry that consumers never get
 FLAG_CHUNK = 4
 FLAG_LAST_CHUNK = 8
 FLAG_DELAYED = 16  # The delivery time was in the future when the entry was appended
-FLAG_ORDERING_KEY = 32  # `key_hash` comes from the ordering key, so a search by key must ignore `key_hash`
+FLAG_ORDERING_KEY = 32  # `key_hash` comes from the ordering key, not from the key
 FLAG_CORRUPT = 1 << 14  # The checksum or the metadata is wrong
 
 
 class StoredEntry(NamedTuple):
-    """One entry. `data` is in Pulsar's wire format and begins with the magic number of the checksum.
+    """One entry.
 
-    Building a named tuple takes 0.3 µs. Building a frozen dataclass takes 2 µs.
+    This is a named tuple because building a frozen dataclass takes 2 µs instead of 0.3 µs.
     """
 
     ledger_id: int
     entry_id: int
     messages: int  # 1 if the entry is not a batch
     flags: int
-    key_hash: int | None  # Hash slot of the ordering key, else of the key; None if there is no key
+    key_hash: int | None  # Hash slot of the ordering key or the key; None if there is neither
     deliver_at_ms: int  # Unix time; 0 = no delay
     append_ms: int  # Unix time; never decreases within a persistent topic
     cumulative_messages: int  # Messages of the topic up to and including this entry
     cumulative_bytes: int
-    data: bytes
+    data: bytes  # In Pulsar's wire format, starting with the magic number of the checksum
 
     @property
     def is_batch(self) -> bool:

@@ -1,7 +1,4 @@
-"""Errors that the broker sends to clients.
-
-`code` is the name of one of Pulsar's ServerErrors. `retriable` means that the same request may succeed later.
-"""
+"""Errors that the broker sends to clients."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from typing import ClassVar
 class BrokerError(Exception):
     """Base class of errors that may reach a client."""
 
-    code: ClassVar[str] = "UnknownError"
-    retriable: ClassVar[bool] = False
+    code: ClassVar[str] = "UnknownError"  # Name of one of Pulsar's ServerErrors
+    retriable: ClassVar[bool] = False  # Whether the same request may succeed later
 
 
 class TopicNotFound(BrokerError):
@@ -134,13 +131,13 @@ class ServiceNotReady(BrokerError):
 
 
 class QuotaExceeded(BrokerError):
-    """A backlog exceeds its quota, and `backlog_quota_policy` is producer_exception."""
+    """A backlog exceeds its quota, and the policy is to return an error."""
 
     code = "ProducerBlockedQuotaExceededException"
 
 
 class QuotaHold(BrokerError):
-    """A backlog exceeds its quota, and `backlog_quota_policy` is producer_request_hold."""
+    """A backlog exceeds its quota, and the policy is to make producers wait."""
 
     code = "ProducerBlockedQuotaExceededError"
     retriable = True

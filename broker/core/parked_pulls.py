@@ -67,7 +67,7 @@ class ParkedRequests(Generic[H]):
 
         Do not await between looking for messages and this call. Otherwise a message could arrive unnoticed.
         """
-        if not self._queues:  # No request was parked, so none has missed a notification
+        if not self._queues:
             self._last_full_check_ms = parked.parked_ms
         self._queues.setdefault(parked.key, {})[parked] = None
         self._due.schedule(parked, parked.due_ms)

@@ -1,4 +1,4 @@
-"""The slot selector of STICKY: each consumer chooses its slots."""
+"""The slot selector of the STICKY mode, in which each consumer chooses its slots."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["StickyRanges"]
 
 
 class StickyRanges:
-    """Maps hash slots to the consumers that asked for them. Other slots have no owner."""
+    """Maps hash slots to the consumers that asked for them."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
-        self._ranges: list[tuple[SlotRange, DispatchConsumer]] = []  # Ascending
+        self._ranges: list[tuple[SlotRange, DispatchConsumer]] = []
 
     def select(self, slot: int) -> DispatchConsumer | None:
         at = bisect_right(self._firsts, slot) - 1

@@ -1,7 +1,4 @@
-"""The ledgers of a topic.
-
-A ledger is a sequence of entries. Only the last ledger may be open for appends. All other ledgers are sealed.
-"""
+"""The ledgers of a topic. Only the last ledger may be open for appends."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from broker.core.position import EARLIEST, Position
 class LedgerInfo:
     """A snapshot of one ledger.
 
-    Fields that end in `_before` count everything before the ledger, even if trimmed. Times are Unix time.
+    Fields that end in `_before` count everything before the ledger, including trimmed entries. Times are Unix time.
     """
 
     ledger_id: int
@@ -86,10 +83,7 @@ class Ledger:
 
 
 class LedgerMap:
-    """The ledgers of one topic, in order of id. The topic's cursors share this map.
-
-    "The end" means the position after the last ledger's entries.
-    """
+    """The ledgers of one topic, in order of id."""
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:
         self._ids: list[int] = []
@@ -159,7 +153,7 @@ class LedgerMap:
         """Forget the oldest ledgers after a trim, and return their snapshots.
 
         The topic's last ledger is only emptied, because it keeps the topic's counts.
-        Raises ValueError if one of these ledgers is open, or if `count` exceeds the number of ledgers.
+        Raises ValueError if a ledger to forget is open, or if there are too few ledgers.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(
@@ -204,13 +198,13 @@ class LedgerMap:
         return ledger is not None and 0 <= position.entry_id < ledger.entries
 
     def first_position(self) -> Position:
-        """Return the position of the first stored entry, or the end if nothing is stored."""
+        """Return the position of the first stored entry, or the result of `end`."""
         return self.next_after(EARLIEST)
 
     def last_position(self) -> Position:
         """Return the position of the last stored entry.
 
-        If there is no such entry, returns (first ledger, -1). If there are no ledgers, returns EARLIEST.
+        If nothing is stored, returns entry id -1 of the first ledger, or EARLIEST if there are no ledgers.
         """
         for ledger in reversed(self._ledgers):
             if ledger.entries:
@@ -218,14 +212,14 @@ class LedgerMap:
         return self._before_first()
 
     def end(self) -> Position:
-        """Return the end, or (0, 0) if there are no ledgers."""
+        """Return the position after the last ledger's entries, or (0, 0) if there are no ledgers."""
         if not self._ledgers:
             return Position(0, 0)
         last = self._ledgers[-1]
         return Position(last.ledger_id, last.entries)
 
     def next_after(self, position: Position) -> Position:
-        """Return the position of the next stored entry above `position`, or the end."""
+        """Return the position of the next stored entry above `position`, or the result of `end`."""
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id + 1 < ledger.entries:
@@ -242,7 +236,7 @@ class LedgerMap:
     def previous_of(self, position: Position) -> Position:
         """Return the position of the last stored entry below `position`.
 
-        If there is no such entry, returns (first ledger, -1). If there are no ledgers, returns EARLIEST.
+        If there is no such entry, returns entry id -1 of the first ledger, or EARLIEST if there are no ledgers.
         """
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
@@ -263,7 +257,7 @@ class LedgerMap:
         return self._ledgers[at] if at < len(self._ledgers) else None
 
     def entries_through(self, position: Position) -> int:
-        """Return the number of entries up to and including `position`. The number includes all trimmed entries."""
+        """Return the number of entries up to and including `position`, counting trimmed entries too."""
         ledger = self._by_id.get(position.ledger_id)
         if ledger is not None:
             return ledger.entries_before + max(0, min(position.entry_id + 1, ledger.entries))

@@ -1,6 +1,6 @@
 """A cache of the cumulative message and byte counts of a topic's entries.
 
-A chunk of the cache holds the counts of up to 32,768 consecutive entries of one ledger. The count -1 means "unknown".
+A chunk holds the counts of up to 32,768 consecutive entries of one ledger. The count -1 means "unknown".
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from broker.core.position import Position
 CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
-# Number of entries to load at once. Loading a whole chunk would take longer.
+# Loading a whole chunk at once would take longer.
 LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
-# With more runs of consecutive bits, `itertools.compress` is faster than a loop.
+# Above this number of runs, `itertools.compress` is faster than a loop.
 _FEW_RUNS: Final = 200
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
@@ -52,14 +52,14 @@ class IndexMissing(Exception):
 
 
 class MessageIndex:
-    """The cumulative counts of one topic, shared by the topic's cursors."""
+    """The cumulative counts of one topic."""
 
     def __init__(self, ledgers: LedgerMap) -> None:
         self._ledgers = ledgers
         self._messages: dict[int, array[int]] = {}
         self._bytes: dict[int, array[int]] = {}
         self._newest = -1
-        self.loads = 0  # Number of loads under way; during a load, `evict` does nothing
+        self.loads = 0  # Number of loads under way
 
     def __len__(self) -> int:
         """Return the number of chunks in memory."""
@@ -72,7 +72,7 @@ class MessageIndex:
         cumulative_messages: Sequence[int],
         cumulative_bytes: Sequence[int],
     ) -> None:
-        """Store the counts of consecutive entries. Each count is the topic's total up to and including that entry.
+        """Store the cumulative counts of consecutive entries.
 
         Safe to repeat. Raises ValueError if the two sequences differ in length.
         """
@@ -136,7 +136,7 @@ class MessageIndex:
         size_bytes = sum(compress(sizes, at_ends)) - sum(compress(sizes, at_befores)) - before[1]
         base = counts[first - 1] if first else before[0]
         if counts[high] - base == high + 1 - first:
-            return bits.bit_count(), size_bytes  # Each of these entries has one message
+            return bits.bit_count(), size_bytes
         return sum(compress(counts, at_ends)) - sum(compress(counts, at_befores)) - before[0], size_bytes
 
     def _before_chunk(self, ledger: Ledger, chunk: int) -> tuple[int, int] | None:
@@ -249,7 +249,7 @@ class MessageIndex:
         """Evict the chunks that end before `keep_from`. Return the number of evicted chunks.
 
         If more than `max_chunks` remain, evict the least recently recorded chunks too. The most recently recorded chunk
-        always stays. During a load every chunk stays, because a cursor move may need more than `max_chunks`.
+        always stays. During a load, every chunk stays, because a cursor move may need all of them.
         """
         if self.loads:
             return 0
@@ -285,7 +285,7 @@ def _store(counts: array[int], at: int, values: Sequence[int]) -> None:
 
 
 def _unknown(counts: array[int] | None, first: int, last: int) -> tuple[int, int] | None:
-    """Return the lowest and highest index of an unknown count, or None if all counts are known."""
+    """Return the first and last index of the unknown counts, or None if all counts are known."""
     if counts is None:
         return first, last
     known = min(last + 1, len(counts))

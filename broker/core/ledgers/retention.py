@@ -15,7 +15,7 @@ class Retention:
     """The limits within which a topic keeps acked entries. -1 = no limit, 0 = keep none."""
 
     time_ms: int  # Trim a ledger when its youngest entry is older than this
-    size_bytes: int  # Trim a topic that has at least this size, including unacked entries
+    size_bytes: int  # Trim a topic of at least this size, including unacked entries
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
         """Return whether retention allows the broker to trim a topic's oldest ledger.
@@ -29,14 +29,14 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """The limits on trimming a topic. The counts include entries that were trimmed earlier. None = no limit.
+    """The limits on trimming a topic. None = no limit. The numbers of entries include trimmed entries.
 
     A bookmark is a named position to which cursors can be reset.
     """
 
-    # Number of entries before the first entry that a durable subscription, compaction or deduplication needs.
+    # Number of oldest entries that no durable subscription, compaction or deduplication needs.
     acked_entries: int | None
-    # Number of entries before the first entry that an undo or a bookmark needs.
+    # Number of oldest entries that no undo or bookmark needs.
     pinned_entries: int | None = None
     pinned_bytes: int = -1  # In a topic larger than this, undo and bookmarks keep nothing; -1 = no limit
 

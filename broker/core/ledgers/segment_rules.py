@@ -12,9 +12,9 @@ __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
 # With more segments, PostgreSQL would take too long to plan a query over all segments.
 MAX_SEGMENTS = 64
-# From this many segments on, each segment may grow larger, and copying may free less space.
+# From this number of segments on, each segment may grow larger.
 _CROWDED = 48
-_DOUBLES_EVERY = 4  # The limits of size and age double again after this many more segments
+_DOUBLES_EVERY = 4
 _MOSTLY_DEAD = 4  # A segment is mostly dead if at most one byte in four is live
 
 
@@ -23,14 +23,14 @@ class SegmentUse:
     """The size and contents of a closed segment."""
 
     segment_id: int
-    size_bytes: int  # Size of tables and indexes
+    size_bytes: int  # Including indexes
     ledgers: int
     open_ledgers: int  # Number of unsealed ledgers; their sizes are unknown
     live_bytes: int  # Approximate size of the sealed ledgers' rows
 
 
 def closing_factor(segments: int) -> int:
-    """Return the factor for a segment's limits of size and age. Returns 0 if no segment may be closed."""
+    """Return the factor for a segment's limits of size and age, or 0 if no segment may be closed."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:

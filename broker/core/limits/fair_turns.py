@@ -1,8 +1,7 @@
 """Share the time of one event loop among connections, by deficit round robin.
 
-Time is divided into turns. A turn limits the total working time of all connections, and gives each connection an
-equal part. A connection that has used its part waits in line. The connections in line get about half of each turn. The
-rest is for idle connections with new data, which must not queue behind busy connections.
+Time is divided into turns. A connection that has used its part of a turn waits in line. The line gets about half of
+each turn, so that idle connections with new data do not queue behind busy connections.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class Share:
     def __init__(self) -> None:
         self.credit_ns = 0  # Working time left; a negative number is a debt
         self.is_waiting = False
-        self.is_granted = False  # Whether the connection has left the line but has not begun to work
+        self.is_granted = False  # Has left the line, but has not begun to work
         self.last_turn = -1
 
 
@@ -49,11 +48,8 @@ class FairTurns:
         self._visits = len(self._line)
 
     def next(self) -> Share | None:
-        """Remove and return the next waiting connection that may work in this turn, or None.
-
-        The connection need not begin to work immediately.
-        """
-        # The line may be shorter than `_visits`, because connections may have left since the turn began.
+        """Remove and return the next waiting connection that may work in this turn, or None."""
+        # Connections may have left the line since the turn began.
         while self._visits and self._line and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1
             share, _ = self._line.popitem(last=False)

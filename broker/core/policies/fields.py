@@ -17,7 +17,7 @@ __all__ = ["MOST", "PolicyField", "PolicyInvalid", "PolicyLevel", "PolicyUnit", 
 PolicyValue = bool | int | str
 
 MOST: Final = 2**53 - 1  # Largest whole number that all JSON readers read exactly
-_NO_LIMIT: Final = ("infinite", "no limit", "never")  # People may write "infinite" for any of these words
+_NO_LIMIT: Final = ("infinite", "no limit", "never")
 _NARROW_SPACE: Final = "\u202f"  # The console separates groups of three digits with this space
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 
@@ -108,7 +108,7 @@ class PolicyField:
         return str(value)
 
     def _number(self, text: str) -> int | str:
-        """Return the number that `text` stands for. If there is none, return the text without narrow spaces."""
+        """Return the number that `text` stands for, or a text that `check` refuses."""
         text = text.replace(_NARROW_SPACE, "")
         named = {word: value for value, word in self.named.items()}
         if (value := named.get(text.lower())) is not None:

@@ -51,7 +51,7 @@ class BacklogQuotaPolicy(StrEnum):
 
 
 class InactiveTopicMode(StrEnum):
-    """The extra condition under which a topic without clients counts as inactive."""
+    """When a topic without clients counts as inactive."""
 
     NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
     SUBSCRIPTIONS_CAUGHT_UP = "delete_when_subscriptions_caught_up"
@@ -61,7 +61,7 @@ class DeliveryStoryMode(StrEnum):
     """Which deliveries and acks the broker records for a message's page in the console."""
 
     OFF = "off"
-    REDELIVERED = "redelivered"  # Starting with a message's first failed delivery
+    REDELIVERED = "redelivered"
     ALL = "all"
 
 
@@ -123,7 +123,7 @@ def _size(default: int, says: str, named: Mapping[int, str], *, least: int = 0) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """The policies in force on one topic. Sizes are in bytes, and times are in milliseconds. Rates are per second."""
+    """The policies in force on one topic. Rates are per second."""
 
     # Lifetime of data
     retention_ms: int = _length(

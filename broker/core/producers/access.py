@@ -10,7 +10,7 @@ from broker.core.errors import ProducerBusy, ProducerFenced
 
 __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoch"]
 
-OUTBOX_PRODUCER: Final = "vela-outbox"  # Reserved; clients cannot use this name
+OUTBOX_PRODUCER: Final = "vela-outbox"  # Clients cannot use this name
 
 _HIGHEST_EPOCH: Final = 2**63 - 1  # Highest epoch that PostgreSQL can store
 _EPOCH_AFTER_HIGHEST: Final = 2**62  # Epochs counted from 0 never get near this number
@@ -44,15 +44,11 @@ def admission(
     topic_epoch: int | None,
     known_epoch: int | None,
 ) -> Admission:
-    """Decide how to admit a producer.
+    """Decide how to admit a producer. Raises ProducerBusy or ProducerFenced if the producer must not join.
 
     `exclusive` names the producer that has exclusive access or is about to get it. `waiting` is the number of producers
     that wait for exclusive access. `known_epoch` is the topic epoch that the client remembers from an earlier
     connection.
-
-    Raises ProducerBusy for a Shared producer if another producer has or awaits exclusive access. Raises ProducerFenced
-    for an Exclusive producer if there is any other producer. A producer with an outdated `known_epoch` gets
-    ProducerFenced instead of exclusive access.
     """
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:

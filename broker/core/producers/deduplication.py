@@ -26,7 +26,7 @@ class Mark(NamedTuple):
 
     lowest: int
     highest: int
-    chunk_id: int | None = None  # Set only for a chunk before the final chunk of its message
+    chunk_id: int | None = None  # None for a final chunk or a message without chunks
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Progress:
 
     highest: int = -1  # Highest sequence id of a complete message
     chunk_sequence: int = -1  # Sequence id of the latest chunked message
-    chunk_id: int = -1  # Id of that message's latest chunk before the final chunk
+    chunk_id: int = -1  # Id of the chunked message's latest chunk
 
     def covers(self, mark: Mark) -> bool:
         """Return whether all messages of an entry are duplicates.
