@@ -1,7 +1,6 @@
 """One heap and one timer for all timed work in the broker.
 
-A periodic Celery task also calls `run_due`. That task alone would be enough, but the timer is more precise.
-VELA_WHEEL=0 switches the timer off.
+VELA_WHEEL=0 switches the timer off. A periodic Celery task then still calls `run_due`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ _DOORS: Final = ("pulsar", "http", "console")
 _DOOR_PORTS: Final = {
     f"{door}_{kind}": f"VELA_{door}_{kind}".upper() for door in _DOORS for kind in ("port", "tls_port")
 }
-"""The environment variable of each field that sets a port."""
 
 
 def _port(text: str, least: int) -> int | None:
@@ -235,7 +234,7 @@ class DoorSettings(LoginSettings):
 
     @property
     def has_tls(self) -> bool:
-        """Whether a certificate is set. Ports with TLS need a certificate."""
+        """Whether a certificate is set."""
         return self.tls_certificate_file is not None
 
     @property

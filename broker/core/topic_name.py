@@ -1,4 +1,4 @@
-"""Pulsar's topic names. Names have at most 1,024 bytes and no spaces."""
+"""Pulsar's topic names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from vela.wire.errors import InvalidTopicName as NotATopicName
 __all__ = ["MOST_PARTITIONS", "TopicName", "parse_namespace"]
 
 MOST_PARTITIONS: Final = 10_000
-"""The most partitions that a topic may have."""
-
 _LOCAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _MAX_BYTES: Final = 1024
-_MAX_NAMESPACE_CHARACTERS: Final = 255  # Also the limit for a tenant
+_MAX_NAMESPACE_CHARACTERS: Final = 255
 _LOCAL_RULE: Final = "the local name must be set, without spaces, control characters or /"
 
 
@@ -27,10 +25,7 @@ class TopicName(wire.TopicName):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a topic's full or short name. The short name `c` means persistent://public/default/c.
-
-        Raises InvalidTopicName for an invalid name, such as a four-part name of Pulsar 1.x.
-        """
+        """Read a topic's full or short name. Raises InvalidTopicName if `text` is not a valid name."""
         size_bytes = len(text.encode(errors="surrogatepass"))
         if size_bytes > _MAX_BYTES:
             raise InvalidTopicName(f"topic name is {size_bytes} bytes long; at most {_MAX_BYTES}")
@@ -44,7 +39,7 @@ class TopicName(wire.TopicName):
         return name
 
     def with_partition(self, index: int) -> Self:
-        """Return the partition with this index. `self` may also be another partition of the same topic.
+        """Return the partition with this index.
 
         Raises InvalidTopicName if `index` is negative or the new name is too long.
         """

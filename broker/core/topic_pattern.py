@@ -1,7 +1,6 @@
 """Patterns that choose topics of a namespace by name.
 
-RE2 matches the patterns, as in Pulsar's brokers. RE2 has no look-around and no back references. The time for a match
-grows only linearly with the length of the name, so no client can block the broker with a pattern.
+RE2 matches the patterns, as in Pulsar's brokers, so that no client can block the broker with a slow pattern.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class TopicPattern:
     """A regular expression that must match a whole `tenant/namespace/topic`, without domain and partition."""
 
     def __init__(self, text: str) -> None:
-        """Compile a pattern, ignoring its domain. Raises NotAllowed if the pattern is too long or RE2 refuses it."""
+        """Compile a pattern. Raises NotAllowed if the pattern is too long or RE2 refuses it."""
         self.text = text
         if len(text) > MAX_PATTERN_CHARACTERS:
             raise NotAllowed(

@@ -13,7 +13,7 @@ __all__ = ["AvroType", "Definition", "parse", "why_unreadable"]
 AvroType = str | Mapping[str, Any] | list[Any]
 
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_PROMOTIONS: Final = {  # Maps a writer's type to the other types that a reader may use
+_PROMOTIONS: Final = {  # The keys are the writer's types
     "int": frozenset({"long", "float", "double"}),
     "long": frozenset({"float", "double"}),
     "float": frozenset({"double"}),
@@ -24,13 +24,13 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
 _MOST_COMPARISONS: Final = 50_000  # This many comparisons take about 0.3 s
-_MOST_NAME: Final = 100  # A field name in an error message is cut to this length
-_SYMBOLS_OF_A_COMPARISON: Final = 100  # Comparing this many enum symbols takes as long as comparing two types
+_MOST_NAME: Final = 100
+_SYMBOLS_OF_A_COMPARISON: Final = 100  # This many enum symbols count as one comparison
 _TOO_LARGE: Final = "the schemas have too many types to compare them"
 
 
 class Definition:
-    """A parsed schema definition. `named` maps full names and short names to types."""
+    """A parsed schema definition."""
 
     __slots__ = ("named", "root")
 
@@ -61,7 +61,7 @@ def why_unreadable(reader: Definition, writer: Definition) -> str | None:
     """Return the reason why `reader` cannot read the writer's data, or None if the data is readable."""
     try:
         return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
-    except RecursionError:  # Each of hundreds of records may refer to the next record by name
+    except RecursionError:  # Records that refer to each other may form a long chain
         return "the schemas refer from type to type too often to compare them"
 
 
@@ -75,7 +75,6 @@ def _kind(schema: AvroType) -> str:
 
 
 def _inner(schema: AvroType) -> AvroType:
-    """Unwrap a type that only wraps another type."""
     while isinstance(schema, Mapping):
         kind = schema.get("type")
         if not isinstance(kind, Mapping | list) and (kind in _PRIMITIVES or kind in _COMPLEX):
@@ -98,7 +97,6 @@ def _collect(definition: Definition, schema: AvroType, namespace: str, depth: in
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")
     if isinstance(schema, str):
-        # A short name is looked up in the enclosing namespace first.
         full = f"{namespace}.{schema}"
         return full if full in definition.named and schema not in _PRIMITIVES else schema
     if isinstance(schema, list):
@@ -157,11 +155,7 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 
 
 class _Pair:
-    """A reader's and a writer's schema, and the state of their comparison.
-
-    `compared` remembers results, because records may contain themselves. `left` is the number of comparisons
-    still allowed.
-    """
+    """A reader's and a writer's schema, and the state of their comparison."""
 
     __slots__ = ("compared", "left", "reader", "writer")
 
@@ -213,7 +207,7 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
 def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
     """Return the branches of a union that may read `writer`.
 
-    If any records have the name of `writer`, only those records are returned. Avro's Java library does the same.
+    As in Avro's Java library, records with the writer's name rule out all other branches.
     """
     pair.left -= len(union)
     branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]
@@ -257,7 +251,7 @@ def _record_mismatch(
         compared[key] = None  # Assume that the records are compatible, because a record may contain itself
         why = _field_mismatch(pair, reader, writer, where)
         if why is not None:
-            # The assumption was wrong, so forget all pairs that were found compatible under it.
+            # Forget the pairs that were found compatible under the wrong assumption.
             since = [compared.popitem() for _ in range(len(compared) - before)]
             compared.update(each for each in since if each[1] is not None)
         compared[key] = why

@@ -67,7 +67,7 @@ def check_successor(
 ) -> None:
     """Check that a new schema may follow the stored versions. Raises IncompatibleSchema otherwise.
 
-    `stored` is in ascending order and does not include the new schema.
+    `stored` is in ascending order.
     """
     check_definition(new)
     if not stored or strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:
@@ -88,7 +88,7 @@ def check_reader(
 ) -> None:
     """Check that a consumer's schema can read the versions that `compared_versions` returns.
 
-    Raises IncompatibleSchema if the schema cannot read one of these versions, or if the topic has no schema.
+    Raises IncompatibleSchema otherwise, or if the topic has no schema.
     """
     if not stored:
         raise IncompatibleSchema("the topic has messages or clients but no schema; subscribe without one")
@@ -116,13 +116,13 @@ def _why_unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str |
                 return f"{part}: {why}"
         return None
     if reader.type is SchemaType.PROTOBUF_NATIVE:
+        # Fields are not compared, because Protobuf skips unknown fields.
         read_as, written_as = _root_message(reader), _root_message(writer)
         return None if read_as == written_as else f"{written_as} cannot be read as {read_as}"
-    return None  # A primitive type needs no other check
+    return None
 
 
 def _root_message(schema: SchemaDefinition) -> str:
-    """Return the name of the root message. Callers do not compare fields, because Protobuf skips unknown fields."""
     try:
         name = json.loads(schema.data)["rootMessageTypeName"]
     except (ValueError, TypeError, KeyError):

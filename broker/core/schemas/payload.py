@@ -25,10 +25,9 @@ _SIZES: Final = {
     SchemaType.TIMESTAMP: 8,
 }
 _MOST_DEPTH: Final = 100
-# This many comparisons take at most 0.25 s. A recursive union could need any number.
-_MOST_COMPARISONS: Final = 30_000
-_SYMBOLS_OF_A_COMPARISON: Final = 100  # Searching this many enum symbols takes as long as one comparison
-_MOST_NAME: Final = 100  # A field name in an error message is cut to this length
+_MOST_COMPARISONS: Final = 30_000  # This many comparisons take at most 0.25 s
+_SYMBOLS_OF_A_COMPARISON: Final = 100  # This many enum symbols count as one comparison
+_MOST_NAME: Final = 100
 _INT_BITS: Final = {"int": 31, "long": 63}
 
 
@@ -40,9 +39,8 @@ def is_readable(schema: SchemaDefinition) -> bool:
 def check_payload(schema: SchemaDefinition, data: bytes) -> None:
     """Check the bytes of a message.
 
-    Raises IncompatibleSchema if the bytes do not fit. The error's text shows no values.
-    Accepts any bytes if `is_readable` returns False. Parts beyond the limits on comparisons and depth are not
-    checked, because a client's schema must not block the broker.
+    Raises IncompatibleSchema if the bytes do not fit. Accepts any bytes if `is_readable` returns False.
+    A complex message is checked only in part, because a long check would block the broker.
     """
     if schema.type is SchemaType.STRING:
         try:
@@ -170,7 +168,6 @@ def _kind_of(schema: Any) -> str:
 
 
 def _is_primitive(kind: str, value: Any) -> bool:
-    """Return whether a value fits a primitive type. Any value fits an unknown type."""
     match kind:
         case "null":
             return value is None

@@ -63,10 +63,7 @@ class SchemaDefinition:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def is_same(self, other: SchemaDefinition) -> bool:
-        """Return whether both schemas are equivalent.
-
-        Names are ignored. Properties are compared only for a KeyValue schema.
-        """
+        """Return whether both schemas are equivalent, whatever their names."""
         if self.type is not other.type or self.data != other.data:
             return False
         return self.type is not SchemaType.KEY_VALUE or _parts_named(self) == _parts_named(other)
@@ -85,8 +82,7 @@ class StoredSchema:
         return self.schema.type is SchemaType.NONE
 
 
-# A deletion is stored as a version, because version numbers in messages must stay valid. Clients cannot store a
-# schema of type NONE.
+# A deletion is stored as a version, because version numbers in messages must stay valid.
 DELETED: Final = SchemaDefinition(type=SchemaType.NONE, data=b"", name="deleted")
 
 

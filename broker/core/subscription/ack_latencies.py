@@ -8,12 +8,12 @@ __all__ = ["BUCKETS", "AckLatencies"]
 
 
 class AckLatencies:
-    """Message counts by latency, which is the time from a message's latest delivery to its ack."""
+    """Counts messages by the time from their latest delivery to their ack."""
 
     __slots__ = ("_counts",)
 
     def __init__(self) -> None:
-        self._counts: list[int] | None = None  # Created at the first ack, because most subscriptions are idle
+        self._counts: list[int] | None = None
 
     def count(self, latency_ms: int, messages: int) -> None:
         """Count acked messages. A negative latency counts as 0."""

@@ -9,7 +9,7 @@ from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["BUCKET_MS", "DeliveryDeadlines", "Due"]
 
-BUCKET_MS: Final = 32  # Deadlines in the same bucket share one timer
+BUCKET_MS: Final = 32
 
 
 class Due(NamedTuple):
@@ -20,7 +20,7 @@ class Due(NamedTuple):
 
 
 class DeliveryDeadlines:
-    """Deadlines of delivered entries. A negative ack replaces the ack timeout."""
+    """Deadlines of delivered entries."""
 
     __slots__ = ("_nacked", "_wheel")
 

@@ -17,8 +17,7 @@ _PARTS: Final = 32
 class DeliveryTimes:
     """Delivery times of runs of neighbouring entries.
 
-    Every entry in a run is reported with the time of the run's last delivery. At most 128 runs are remembered. To make
-    room, runs whose deliveries are close in time are joined. A reported time may therefore be a little too late.
+    All entries of a run share the time of the run's last delivery. A reported time may therefore be a little too late.
     """
 
     __slots__ = ("_delivered_ms", "_first_ms", "_last", "_messages")
@@ -26,14 +25,14 @@ class DeliveryTimes:
     def __init__(self) -> None:
         self._last: list[Position] = []  # Last position of each run
         self._first_ms: list[int] = []
-        self._delivered_ms: list[int] = []  # Time of the last delivery in each run
+        self._delivered_ms: list[int] = []
         self._messages: list[int] = []  # Unacked messages of each run
 
     def __len__(self) -> int:
         return len(self._last)
 
     def add(self, last: Position, messages: int, now_ms: int) -> None:
-        """Record a delivery of entries. The last position must be higher in each call."""
+        """Record a delivery of entries. `last` must rise from call to call."""
         if self._delivered_ms and now_ms < self._delivered_ms[-1]:
             self._move_back(self._delivered_ms[-1] - now_ms)
         if self._delivered_ms and self._delivered_ms[-1] == now_ms:
@@ -84,7 +83,7 @@ class DeliveryTimes:
         Returns the delivery time in Unix milliseconds and the number of acked messages of each affected run.
         """
         at = bisect_left(self._last, position)
-        if at == len(self._last):  # `position` is beyond all runs
+        if at == len(self._last):
             self.clear()
             return ()
         found = []

@@ -15,7 +15,7 @@ class Use:
     """How a subscription is used."""
 
     consumers: int
-    last_used_ms: int  # When the last consumer left; if unknown, when the subscription was created or loaded
+    last_used_ms: int  # Time when the last consumer left
     backlog_messages: int
 
 

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 __all__ = ["GAPS", "LONGEST_WAIT_MS", "WINDOW_MS", "FlowWindow", "LongestGap", "Sample", "Totals"]
 
 WINDOW_MS: Final = 30_000
-"""The flow is measured over this time."""
 
 GAPS: Final = 3
 """The flow is considered stopped if a gap is this many times as long as the longest recent gap."""
@@ -29,8 +28,7 @@ class Sample(NamedTuple):
 
     now_ms: int
     ready_messages: int  # Published messages, except messages that are still delayed
-    # Includes messages that a cursor move skipped. Messages that expired since the topic was loaded are left out.
-    acked_messages: int
+    acked_messages: int  # Includes messages that a cursor move skipped
     waiting_messages: int  # An estimate that is 0 only if no message waits
     cursor_version: int  # Rises with each cursor move, but not with acks
     is_paused: bool
@@ -130,7 +128,7 @@ class FlowWindow:
         return Totals(*self._rows[:3])
 
     def recent(self, now_ms: int) -> int:
-        """Return the index of the first bucket of the last 15 seconds. Other methods take the index as `at`."""
+        """Return the index of the first bucket of the last 15 seconds."""
         at = len(self._rows) - self._WIDTH
         while at and self._rows[at - self._WIDTH] >= now_ms - _RECENT_MS:
             at -= self._WIDTH

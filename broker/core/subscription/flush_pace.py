@@ -13,15 +13,14 @@ REFUSED_PAUSE_MOST_S: Final = 60.0
 """The longest pause between two attempts to store a cursor that the database refuses."""
 
 _LEAST_S: Final = 0.1
-_PAUSES_PER_FLUSH: Final = 20  # After a fast flush, the pause is at least this many times as long
+_PAUSES_PER_FLUSH: Final = 20
 _REFUSED_PAUSE_FIRST_S: Final = 0.2
 
 
 def flush_pause_s(last_flush_s: float) -> float:
-    """Return the seconds to pause after a flush, assuming that the next flush takes as long as the last flush.
+    """Return the seconds to pause after a flush.
 
-    At worst, an ack waits for a flush, a pause and a second flush. Together, the three fit into `WINDOW_S` unless
-    flushes are slow.
+    An ack waits for at most two flushes and the pause between them. Together, they should fit into `WINDOW_S`.
     """
     return max(_LEAST_S, min(_PAUSES_PER_FLUSH * last_flush_s, WINDOW_S - 2 * last_flush_s))
 

@@ -10,14 +10,11 @@ from typing import Final
 from broker.core.cursor.position_set import PositionSet, positions_of
 from broker.core.position import Position, packed
 
-_SLACK: Final = 64  # Even a small heap may contain this many stale keys
+_SLACK: Final = 64
 
 
 class ReplaySet(PositionSet):
-    """Positions to send before normal reads, lowest first.
-
-    A heap with lazy deletion finds the lowest position quickly, even among a million positions.
-    """
+    """Positions to send before normal reads, lowest first."""
 
     __slots__ = ("_heap",)
 
@@ -92,13 +89,13 @@ class RedeliveryCounts:
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def returned(self, positions: Iterable[Position]) -> None:
-        """Raise the counts of entries whose consumer has left. Does nothing without `every_send`."""
+        """With `every_send`, raise the counts of entries whose consumer has left."""
         if self._every_send:
             for position in positions:
                 self.increment(position)
 
     def nobody_left(self) -> None:
-        """Forget the counts after the last consumer has left. Does nothing with `every_send`."""
+        """Without `every_send`, forget the counts after the last consumer has left."""
         if not self._every_send:
             self._counts.clear()
 

@@ -1,7 +1,6 @@
 """Determine the state of a subscription from its recent history.
 
-A window contains the samples of the last 30 seconds. See docs/reference/subscription-states.md for the states and the
-thresholds.
+See docs/reference/subscription-states.md for the states and the thresholds.
 """
 
 from __future__ import annotations
@@ -25,13 +24,11 @@ _STUCK_AFTER_MS: Final = 30_000
 _IDLE_AFTER_MS: Final = 60_000
 _LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS
 _FEW_MESSAGES: Final = 10
-# Each of the next three durations is multiplied by the messages per second.
 _CAUGHT_UP_S: Final = 1
 _NOTABLE_S: Final = 10
 _MOST_NOTABLE_S: Final = 60
 _LEAST_STAY_MS: Final = 30_000
 _STAYS: Final = 3
-# The lowest and the highest number of waiting messages are forgotten after this time.
 _FORGET_ANCHOR_MS: Final = 3_600_000
 _LOOK_MS: Final = 1_000
 
@@ -65,8 +62,7 @@ class Standing:
     """Determines the state of one subscription.
 
     Call `look` each second while messages arrive, wait or are acked. At other times, call `look` at `look_again_ms`.
-    While `is_settled` is true, a call after each change is enough. To save memory, drop an instance once
-    `is_forgettable` returns true.
+    Drop an instance once `is_forgettable` returns true.
     """
 
     __slots__ = (
@@ -210,9 +206,8 @@ class Standing:
         is_acked = sample.acked_messages != self._acked
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
-        if is_acked:  # Otherwise, the waiting messages were skipped or have expired
-            # Remember the gap, because a slow consumer may pause like this again. A gap of LONGEST_WAIT_MS or more is a
-            # failure, and is not remembered.
+        if is_acked:
+            # Remember the gap, because a slow consumer may pause like this again.
             gap_ms = sample.now_ms - self._progress_ms
             if gap_ms < LONGEST_WAIT_MS:
                 self._ack_gap.add(gap_ms)
@@ -228,7 +223,7 @@ class Standing:
 
     def _count(self, sample: Sample) -> None:
         self._arrived(sample)
-        if not self._waits:  # No message has waited for more than a second
+        if not self._waits:
             self._progress_ms = max(self._progress_ms, sample.now_ms - _LOOK_MS)
         if sample.acked_messages != self._acked:
             self._ack_gap.add(sample.now_ms - self._progress_ms)
@@ -283,7 +278,6 @@ class Standing:
         return state
 
     def _time_left_s(self, sample: Sample) -> int | None:
-        """Estimate the seconds until no message waits, from the pace since draining began."""
         since_ms, ready, acked = self._drains_from
         net = sample.acked_messages - acked - (sample.ready_messages - ready)
         return sample.waiting_messages * (sample.now_ms - since_ms) // (net * 1000) if net > 0 else None

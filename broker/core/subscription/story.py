@@ -2,9 +2,6 @@
 
 An entry *comes back* when a delivery of the entry ends without an ack.
 
-Neighbouring entries with the same event share a row. The row may grow until the database writer takes it. To read an
-entry's rows in order, sort acks by `until_ms` and all other rows by `at_ms`.
-
 This file has over 400 lines because every event changes the same state.
 """
 
@@ -27,8 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-# The most rows that one subscription may add to the shared buffer in a round. A round ends when the database writer
-# takes all rows.
+# If this many rows of a subscription wait in the shared buffer, further events are only counted.
 MOST_ROWS: Final = 2_000
 _MOST_SENT: Final = 1_000
 _GROWS_MS: Final = 1_000
@@ -86,7 +82,7 @@ class DeliveryStory:
     """Records the deliveries and acks of one subscription.
 
     For a reader, `subscription_id` is None and nothing is recorded. Callers need not report deliveries while
-    `watches_deliveries` is false. They need not report consumers' acks while `watches_acks` is false.
+    `watches_deliveries` is false, or consumers' acks while `watches_acks` is false.
     """
 
     __slots__ = (
@@ -123,7 +119,7 @@ class DeliveryStory:
         self.watches_acks = False
 
     def use_policy(self, mode: DeliveryStoryMode, keep_ms: int) -> None:
-        """From now on, record the events that `mode` selects. A row expires about `keep_ms` after its last event."""
+        """From now on, record the events that `mode` selects."""
         self._keep_ms = keep_ms
         self.is_on = self._id is not None and mode is not DeliveryStoryMode.OFF
         self._records_all = self.is_on and mode is DeliveryStoryMode.ALL
@@ -146,11 +142,10 @@ class DeliveryStory:
         cursor: Cursor,
         now_ms: int,
     ) -> None:
-        """Note that entries were sent to a consumer. Pass at least one entry, and pass entries in ascending order."""
+        """Note that entries were sent to a consumer. `entries` must be ascending and not empty."""
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
-            # Usually, the entries continue the last run.
             if (
                 run is not None
                 and first == run.last + 1
@@ -185,10 +180,7 @@ class DeliveryStory:
         self._watch()
 
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
-        """Note that an Exclusive or Failover subscription will redeliver all unacked entries.
-
-        At most MOST_ROWS runs are recorded. The entries of later runs are only counted.
-        """
+        """Note that an Exclusive or Failover subscription will redeliver all unacked entries."""
         sent, runs = self._sent, list(self._sent)
         self._growing.clear()
         parts = _of_consumers(runs, cursor)
@@ -210,7 +202,7 @@ class DeliveryStory:
 
     def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
         """Count the unacked entries from `position` on. `position` must come after the mark-delete position."""
-        events = 1 if self._records_all else 2  # Two if the delivery was not recorded either
+        events = 1 if self._records_all else 2  # Count the delivery too if it was not recorded
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last
             if (ledger_id, last) < position:
@@ -222,7 +214,6 @@ class DeliveryStory:
                 self._leave_out(ledger_id, first, last, run.at_ms, now_ms, events=events * unacked)
 
     def _first_returns(self, ledger_id: int, first: int, last: int) -> Iterator[Range]:
-        """Yield the ranges of entries that have not come back before."""
         again = self._again
         if not len(again):
             yield ledger_id, first, last
@@ -344,7 +335,7 @@ class DeliveryStory:
     def _leave_out(
         self, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int, *, events: int = 0
     ) -> None:
-        """Count events without recording them. In a round, each ledger has at most one row for the count."""
+        """Count events without recording them, in one row for each ledger."""
         events = events or last - first + 1
         row = self._left_out.get(ledger_id)
         if row is None:
@@ -379,7 +370,6 @@ class DeliveryStory:
 
 
 def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent, int, int, int]]:
-    """Yield each unacked part of the runs as (run, ledger_id, first, last)."""
     runs = list(sent)
     at = 0
     for ledger_id, first, last in without_acked(cursor, ((r.ledger_id, r.first, r.last) for r in runs)):
@@ -433,7 +423,7 @@ def _runs(
     ledger_id, first = positions[0]
     last_ledger, last = positions[-1]
     if count_of is None and last_ledger == ledger_id and last - first == len(positions) - 1:
-        yield 0, ledger_id, first, last  # Positions ascend without repetition, so the run has no gap
+        yield 0, ledger_id, first, last
         return
     count = 0 if count_of is None else count_of(positions[0])
     last = first

@@ -11,8 +11,7 @@ from typing import Final
 
 __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 
-# A table row covers at most this many entries, so that a query for one entry reads few rows. UNRECORDED rows have no
-# limit.
+# A row covers at most this many entries, so that a query for one entry reads few rows.
 MOST_ENTRIES: Final = 1024
 MOST_ROWS: Final = 5_000  # PostgreSQL stores this many rows in about 50 ms
 
@@ -26,11 +25,11 @@ class StoryEvent(IntEnum):
     PARTLY_ACKED = 3
     ASKED_AGAIN = 4  # The client asked for redelivery
     NEGATIVELY_ACKED = 5  # The broker's delay after a negative ack has ended
-    TIMED_OUT = 6  # The broker's ack timeout has expired
+    TIMED_OUT = 6
     CONSUMER_LEFT = 7
     CONSUMER_SWITCHED = 8
     TAKEN_BACK = 9  # An operator asked for redelivery
-    DEAD_LETTERED = 10  # `detail` is the dead-letter topic
+    DEAD_LETTERED = 10
     RETRY_LETTERED = 11
     EXPIRED = 12
     # In the next three cases, the broker acked the entry because no consumer may get it.
@@ -41,7 +40,7 @@ class StoryEvent(IntEnum):
 
 @dataclass(slots=True, kw_only=True)
 class StoryRow:
-    """One kind of event for neighbouring entries of one subscription. The row may grow while it is in the buffer."""
+    """One kind of event for neighbouring entries of one subscription."""
 
     subscription_id: int
     event: StoryEvent
@@ -54,7 +53,7 @@ class StoryRow:
     redelivery_count: int
     consumer_name: str  # Empty for the broker and for UNRECORDED events
     consumer_address: str
-    detail: str
+    detail: str  # The retry-letter or dead-letter topic
     expires_ms: int
 
 
@@ -64,7 +63,7 @@ class StoryBuffer:
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._rows: list[StoryRow] = []
-        self.round = 0  # Number of the current round; rows of earlier rounds must not grow
+        self.round = 0  # Number of the current round; rows of earlier rounds must not change
 
     @property
     def has_room(self) -> bool:

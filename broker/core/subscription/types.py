@@ -41,7 +41,7 @@ def check_name(name: str) -> None:
 def check_storable(what: str, name: str) -> None:
     """Raise NotAllowed if a name is too long or has a control character.
 
-    PostgreSQL's text type cannot store NUL or lone surrogates. Other control characters are hard to see and to type.
+    PostgreSQL's text type cannot store NUL or lone surrogates.
     """
     size_bytes = len(name.encode(errors="surrogatepass"))
     if size_bytes > _MAX_NAME_BYTES:
@@ -58,11 +58,10 @@ def check_attach(
     read_compacted: bool = False,
     persistent: bool = True,
 ) -> None:
-    """Check that one more consumer of type `wanted` may attach.
+    """Check that one more consumer may attach.
 
-    `consumers` is the number of connected consumers, and `current` is their type. The type may change while no
-    consumer is connected. Raises NotAllowed for an impossible compacted read, SubscriptionBusy for a different type,
-    and ConsumerBusy for a second Exclusive consumer.
+    Raises NotAllowed if a compacted read is impossible, SubscriptionBusy if consumers of another type are connected,
+    and ConsumerBusy if an Exclusive consumer is connected.
     """
     if read_compacted and not (wanted.single_active and persistent):
         raise NotAllowed("readCompacted needs an Exclusive or Failover subscription of a persistent topic")

@@ -12,8 +12,7 @@ _ONE_BROKER: Final = "Vela runs one broker and does not split namespaces"
 _NO_PAUSE: Final = "Vela stores any number of gaps between acknowledged messages, so it never needs to pause"
 _SETTINGS: Final = "settings are environment variables: change them and restart"
 
-# A key contains HTTP methods and a path. {rest} matches the rest of a path. Any other name in braces matches one path
-# segment.
+# {rest} matches the rest of a path, and any other name in braces matches one path segment.
 ABSENT: Final[dict[str, str]] = {
     "PUT, POST, DELETE /admin/v2/clusters/{cluster}": _ONE_CLUSTER,
     "POST, DELETE /admin/v2/clusters/{cluster}/{rest}": _ONE_CLUSTER,
@@ -62,5 +61,5 @@ _PATTERNS: Final = [(_pattern(line), reason) for line, reason in ABSENT.items()]
 
 
 def why_absent(path: str) -> str:
-    """Return the reason that `ABSENT` gives for a path, or "" if `ABSENT` does not have the path."""
+    """Return the reason that `ABSENT` gives for a path, or "" for any other path."""
     return next((reason for pattern, reason in _PATTERNS if pattern.fullmatch(path)), "")
