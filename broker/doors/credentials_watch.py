@@ -21,8 +21,7 @@ _LONGEST_WAIT_S: Final = 60.0  # Read the clock at least this often, because an 
 class CredentialsWatch:
     """Calls `on_expired` when the credentials expire, and `on_refused` when a check fails.
 
-    The client is checked after each change of permissions, revocations or passwords. If the broker does not
-    authenticate clients, the watch does nothing.
+    The client is checked after each change of permissions, revocations or passwords.
     """
 
     def __init__(

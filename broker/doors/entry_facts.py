@@ -14,7 +14,7 @@ __all__ = ["check_chunk", "entry_flags"]
 
 
 def entry_flags(header: EntryHeader) -> int:
-    """Return the flags of an entry. The last chunk of a message gets both chunk flags."""
+    """Return the flags of an entry."""
     flags = FLAG_BATCH if header.is_batch else 0
     if header.marker_type is not None:
         flags |= FLAG_MARKER

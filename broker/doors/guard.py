@@ -34,8 +34,7 @@ class GuardedBroker:
     """The broker's methods for one client, with permission checks.
 
     A request raises NotAuthorized if the client lacks the permission. A request raises AuthenticationFailed if
-    `principal` is None. Producers and consumers are checked when they are opened. Sends, acks and seeks are not
-    checked.
+    `principal` is None. Sends, acks and seeks are not checked.
     """
 
     __slots__ = ("_broker", "_open", "principal")
@@ -43,7 +42,6 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # The dictionary is created on first use, because a guard for pulls never needs it.
         self._open: _Open | None = None
 
     @property

@@ -13,7 +13,7 @@ class HandshakeRefused(RemoteProtocolError):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        self.reason = reason  # The client receives this text.
+        self.reason = reason
 
 
 class InvalidQuery(HandshakeRefused):

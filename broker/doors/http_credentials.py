@@ -31,9 +31,8 @@ _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return the client that sent a request, or ANONYMOUS if the broker asks for no credentials.
 
-    `token` is used only if the request has no Authorization header. Raises AuthenticationFailed. Raises
-    TooManyRequests if the role sends too many requests. Raises NotAuthorized if X-Original-Principal is wrong, or if
-    a proxy omits the header.
+    `token` is used only if the request has no Authorization header. Raises AuthenticationFailed or
+    TooManyRequests. Raises NotAuthorized if X-Original-Principal is wrong, or if a proxy omits the header.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -47,7 +46,7 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
         elif name == CHOSEN_METHOD:
             chosen = value.decode("latin-1")
         elif name == ORIGINAL_ROLE:
-            if original_role:  # Perhaps both the proxy and the client sent the header.
+            if original_role:
                 raise AuthenticationFailed("the request has several headers X-Original-Principal: send one")
             original_role = value.decode("utf-8", "replace")
     if authorization is None and token:

@@ -28,8 +28,8 @@ _ADMIN: Final = ("/admin/", "/lookup/", "/topics/")
 def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | None = None) -> Application:
     """Return an application that checks the Host and Origin headers, and then routes by protocol and path.
 
-    WebSockets need `DaphneServer`, which puts the transport into the scope. Without `admin`, requests for
-    the admin paths get 404.
+    WebSockets need `DaphneServer`, which puts the transport into the scope. Without `admin`, the admin paths
+    answer 404.
     """
     pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
 

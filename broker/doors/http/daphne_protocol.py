@@ -1,7 +1,6 @@
 """Daphne's WebSocket protocol with flow control in both directions.
 
-Daphne itself buffers without limit. Pushing 90 MB to a client that does not read took 94 MB of memory. Receiving 60,000
-frames for a slow application took 98 MB.
+Daphne itself buffers without limit.
 """
 
 from __future__ import annotations
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024
-# After this many whole frames, or this many steps of Autobahn's parser, the protocol checks whether it must wait for
-# other connections.
 FRAMES_AT_ONCE: Final = 8
 STEPS_AT_ONCE: Final = 16
-MAX_UNPARSED_BYTES: Final = 16 * 1024  # A waiting connection with more unparsed bytes stops reading.
+MAX_UNPARSED_BYTES: Final = 16 * 1024
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # More than ten times the size of 1,000 acks
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024
 ENVELOPE_BYTES: Final = 64 * 1024  # Room for everything in a JSON message except the payload
 
 _SMALL: Final = struct.Struct("!BB")
@@ -59,7 +56,7 @@ class _Producer:
 
 
 class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne has no types
-    """A WebSocket connection. The application uses the connection as a `FrameTransport`."""
+    """A WebSocket connection, which the application uses as a `FrameTransport`."""
 
     application_queue: InboundQueue
     autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None unless a ping waits for its pong
@@ -75,7 +72,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._drained.set()
         self._on_writable: list[Callable[[], None]] = []
         self._probes: list[asyncio.Future[bool]] = []
-        self._unanswered_ping: bytes | None = None  # The last ping of a peer that does not read
+        self._unanswered_ping: bytes | None = None
         self._refusal: Mapping[str, Any] | None = None
         self._is_reading_paused = False
         self._is_out_of_turn = False
@@ -86,7 +83,6 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         super().connectionMade()
 
     def onConnect(self, request: Any) -> Any:  # noqa: N802 - Autobahn's name
-        """Replace the transport's Twisted producer. Set the size limit of messages."""
         self.transport.unregisterProducer()
         self.transport.registerProducer(_Producer(self), True)
         limit = self._message_limit(request.path.encode("ascii"))
@@ -266,7 +262,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def check_timeouts(self) -> None:
         """Run Daphne's timeout checks, except while reading is paused or a ping has no answer.
 
-        If Daphne sent a second ping before the pong, the first ping's timer would drop the peer even after a pong.
+        If Daphne sent a second ping before the pong, nothing could cancel the timer of the first ping.
         """
         if self._is_heard() and self.autoPingTimeoutCall is None:
             super().check_timeouts()
@@ -297,7 +293,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return certificate
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """Send each payload as one frame. All frames are sent with one write."""
+        """Send each payload as one frame."""
         if self.state != self.STATE_OPEN:
             return
         opcode = 0x82 if binary else 0x81
@@ -314,7 +310,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._unsent_bytes += sum(map(len, buffers))
         self.transport.writeSequence(buffers)
         if not self._is_output_paused:
-            self._unsent_bytes = 0  # Twisted has not paused the output, so less than 64 KiB is unsent.
+            self._unsent_bytes = 0
         elif self._unsent_bytes >= HIGH_WATER_BYTES:
             self._drained.clear()
 
@@ -371,7 +367,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             return await asyncio.wait_for(answer, timeout_ms / 1000)
         except TimeoutError:
             if not self._is_heard():
-                return True  # Reading has stopped, so the answer may wait in the socket.
+                return True
             self.dropConnection(abort=True)
             return False
 

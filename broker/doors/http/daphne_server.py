@@ -29,7 +29,7 @@ PING_TIMEOUT_S: Final = 60
 
 
 class DaphneServer(LimitedServer):
-    """Serves an ASGI application. Long-poll pulls bypass the application. The caller runs Twisted's reactor."""
+    """Serves an ASGI application. The caller runs Twisted's reactor."""
 
     def __init__(
         self,
@@ -102,7 +102,6 @@ class DaphneServer(LimitedServer):
             super().protocol_disconnected(protocol)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        """Start the application for a connection. Return the event queue, or None if the connection is closed."""
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         application = self.application
         if isinstance(protocol, FlowControlledProtocol):
@@ -130,7 +129,6 @@ class DaphneServer(LimitedServer):
         return queue
 
     async def handle_reply(self, protocol: Any, message: Mapping[str, Any]) -> None:
-        """Send an ASGI event. On a WebSocket, wait while too many bytes are unsent."""
         await super().handle_reply(protocol, message)
         if isinstance(protocol, FlowControlledProtocol):
             await protocol.drained()

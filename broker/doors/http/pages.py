@@ -28,7 +28,7 @@ class HttpPages:
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
-        self._making_metrics = asyncio.Lock()  # /metrics serves one request at a time.
+        self._making_metrics = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]

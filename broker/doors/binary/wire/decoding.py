@@ -1,7 +1,7 @@
 """Decode a client's commands into events.
 
-An ACK may have hundreds of thousands of ids, which take half a second to decode. A command with many ids is therefore
-decoded in slices. Each slice becomes a separate event. Between two slices, the broker serves other connections.
+An ACK may have hundreds of thousands of ids, which take half a second to decode. Such a command is decoded in slices,
+so that the broker can serve other connections between two slices.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _send(command: pb.BaseCommand, frame: Frame) -> events.Send:
 
 
 def decode_slices(command: pb.BaseCommand, frame: Frame) -> Iterator[events.Event]:
-    """Decode an ACK or a REDELIVER_UNACKNOWLEDGED_MESSAGES. Slices are decoded on demand.
+    """Decode an ACK or a REDELIVER_UNACKNOWLEDGED_MESSAGES.
 
     Only the last event of an ACK has the request id. Raises MalformedCommand before the first event.
     """

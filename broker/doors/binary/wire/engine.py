@@ -1,7 +1,4 @@
-"""The broker's end of Pulsar's binary protocol, without I/O.
-
-The engine turns received bytes into events, and answers into bytes. Received bytes may arrive in pieces of any length.
-"""
+"""The broker's end of Pulsar's binary protocol, without I/O."""
 
 from __future__ import annotations
 
@@ -36,12 +33,11 @@ __all__ = ["ServerEngine"]
 
 _EVERY_COMMAND: Final = 1 << 62
 _LONG_COMMAND_BYTES: Final = 1024
-# With these two numbers, `receive` counts a long command as several short commands.
 _BYTES_LIKE_A_COMMAND: Final = 128
 _IDS_LIKE_A_COMMAND: Final = 8
 # A client that gets an unknown command closes the connection.
-_ACTIVE_CHANGE_VERSION: Final = 12  # First version with ACTIVE_CONSUMER_CHANGE
-_CLOSE_VERSION: Final = 5  # First version with CLOSE_PRODUCER and CLOSE_CONSUMER
+_ACTIVE_CHANGE_VERSION: Final = 12  # First protocol version with ACTIVE_CONSUMER_CHANGE
+_CLOSE_VERSION: Final = 5  # First protocol version with CLOSE_PRODUCER and CLOSE_CONSUMER
 # Only clients whose version begins with one of these texts know REACHED_END_OF_TOPIC.
 _END_OF_TOPIC_CLIENTS: Final = (
     "Pulsar-Java",
@@ -64,7 +60,7 @@ class ServerEngine:
 
     The owner passes received bytes to `receive`, handles the events in order, and writes the bytes of `data_to_send`.
     After a RemoteProtocolError, the owner handles the error's `events`, writes the remaining bytes, and closes the
-    connection. Before `send_connected`, a client may send only CONNECT and AUTH_RESPONSE.
+    connection.
     """
 
     def __init__(self, *, server_version: str, max_message_bytes: int) -> None:
@@ -74,14 +70,14 @@ class ServerEngine:
         self._longest_answer_bytes = max_message_bytes + FRAME_PADDING_BYTES
         self._decoder = FrameDecoder(max_message_bytes + FRAME_PADDING_BYTES)
         self._frames: deque[Frame] = deque()
-        self._slices: Iterator[Event] | None = None  # Remaining events of a long command
-        self._failure: RemoteProtocolError | None = None  # Raised after the earlier commands are decoded
+        self._slices: Iterator[Event] | None = None
+        self._failure: RemoteProtocolError | None = None
         self._state = ConnectionState.START
         self._accepts = _ACCEPTS[ConnectionState.START]
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self.client_version = ""  # Any text that the client sends with CONNECT
-        self.protocol_version = 0  # The lower version of the two peers; 0 before CONNECT
+        self.client_version = ""
+        self.protocol_version = 0  # 0 before CONNECT
 
     @property
     def state(self) -> ConnectionState:
@@ -182,7 +178,7 @@ class ServerEngine:
         self._accepts = _ACCEPTS[state]
 
     def data_to_send(self) -> list[bytes]:
-        """Return the buffers to write, and forget them. Entries are not copied."""
+        """Return the buffers to write, and forget them."""
         out, self._out = self._out, []
         self._out_bytes = 0
         return out
@@ -277,10 +273,7 @@ class ServerEngine:
         url_tls: str | None = None,
         proxy_through_service_url: bool = True,
     ) -> None:
-        """Send LOOKUP_RESPONSE.
-
-        If `proxy_through_service_url` is True, the client connects to its own service URL and names `url` in CONNECT.
-        """
+        """Send LOOKUP_RESPONSE."""
         self._write(
             answers.lookup_response(
                 request_id, url=url, url_tls=url_tls, proxy_through_service_url=proxy_through_service_url
@@ -296,8 +289,7 @@ class ServerEngine:
     ) -> None:
         """Send GET_TOPICS_OF_NAMESPACE_RESPONSE.
 
-        `is_filtered` says whether the client's pattern was applied. Raises AnswerTooLarge, and sends nothing, if the
-        list does not fit into a frame.
+        Raises AnswerTooLarge, and sends nothing, if the list does not fit into a frame.
         """
         self._write_list(
             answers.topics_of_namespace(request_id, topics, is_filtered=is_filtered, known_hash=known_hash),

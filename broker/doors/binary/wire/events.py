@@ -71,7 +71,7 @@ class Ack(NamedTuple):
     consumer_id: int
     cumulative: bool
     ids: Sequence[AckId]
-    validation_error: ValidationError | None  # Why the client discarded the messages
+    validation_error: ValidationError | None
     # A long ACK becomes several events. Only the last event has the request id.
     request_id: int | None
     in_transaction: bool
@@ -90,7 +90,7 @@ class Redeliver(NamedTuple):
     consumer_id: int
     # Pairs of ledger id and entry id. An empty sequence means all pending messages of the consumer.
     positions: Sequence[tuple[int, int]]
-    epoch: int | None  # Consumer epoch, which the Java client sends
+    epoch: int | None
     is_rest: bool = False  # True if an earlier event has the first positions of the command
 
 
@@ -102,11 +102,11 @@ class Connect:
     protocol_version: int
     auth_method: str | None
     auth_data: bytes | None
-    proxy_to_broker_url: str | None  # Only a proxy uses this URL.
+    proxy_to_broker_url: str | None
     supports_auth_refresh: bool
     original_role: str = ""  # Role of the client behind a proxy
     original_method: str | None = None
-    original_data: bytes = b""  # Credentials of the client behind a proxy
+    original_data: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class PartitionMetadata:
 
     topic: str
     request_id: int
-    create: bool  # Whether the broker may create the topic
+    create: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ class GetTopicsOfNamespace:
     request_id: int
     namespace: str  # "tenant/namespace"
     mode: TopicsMode
-    pattern: str | None  # The client filters the topics if the broker does not support the pattern.
+    pattern: str | None
     topics_hash: str | None  # Hash of the list that the client has
 
 
@@ -196,7 +196,7 @@ class Subscribe:
     consumer_name: str
     priority: int  # Consumers with priority 0 are served first.
     durable: bool
-    # First entry to send to a non-durable subscription. The default is LATEST.
+    # First entry of a non-durable subscription. None means LATEST.
     start: MessageId | None
     # Bit i is set if message i of the first entry must be delivered. Without a bitset, the whole entry is delivered.
     start_ack_set: int | None
@@ -211,7 +211,7 @@ class Subscribe:
     key_shared_sticky: bool
     key_shared_ranges: Sequence[tuple[int, int]]  # First and last hash slot of each range
     key_shared_out_of_order: bool
-    epoch: int | None  # Consumer epoch, which the Java client sends
+    epoch: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

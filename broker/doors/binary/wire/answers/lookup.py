@@ -1,6 +1,6 @@
 """Builders for answers about topics.
 
-Every answer that has a field `response` sets it, because clients treat an absent field as a failure.
+Clients treat an absent field `response` as a failure.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def lookup_response(
     proxy_through_service_url: bool,
     redirect: bool = False,
 ) -> bytes:
-    """Build LOOKUP_RESPONSE. If `redirect` is True, the client repeats LOOKUP at the given URL."""
+    """Build LOOKUP_RESPONSE."""
     answer = pb.CommandLookupTopicResponse
     body = answer(
         request_id=request_id,
@@ -86,10 +86,7 @@ def lookup_failed(request_id: int, code: ServerError, message: str) -> bytes:
 def topics_of_namespace(
     request_id: int, topics: Sequence[str], *, is_filtered: bool, known_hash: str | None = None
 ) -> bytes:
-    """Build GET_TOPICS_OF_NAMESPACE_RESPONSE. If the hash of the topics is `known_hash`, leave out the topics.
-
-    `is_filtered` tells the client whether the broker applied the client's pattern.
-    """
+    """Build GET_TOPICS_OF_NAMESPACE_RESPONSE. If the hash of the topics is `known_hash`, leave out the topics."""
     current = topics_hash(frozenset(topics))
     changed = current != known_hash
     body = pb.CommandGetTopicsOfNamespaceResponse(
@@ -130,7 +127,7 @@ def watch_update(
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_UPDATE, watchTopicUpdate=body))
 
 
-@lru_cache(maxsize=16)  # Many watchers may have the same list.
+@lru_cache(maxsize=16)
 def topics_hash(topics: frozenset[str]) -> str:
     """Return the CRC32C of the sorted, comma-separated names, as little-endian hex."""
     return crc32c(",".join(sorted(topics)).encode()).to_bytes(4, "little").hex()

@@ -13,7 +13,7 @@ from vela.wire.varint import UINT64_MASK
 __all__ = ["ReceiptFields", "producer_success", "send_error", "send_receipts"]
 
 ReceiptFields = tuple[int, int, int, int, int]
-"""Sequence id, highest sequence id (0 if absent), ledger id, entry id, entry size. The size is not sent."""
+"""Sequence id, highest sequence id (0 if absent), ledger id, entry id, entry size."""
 
 
 def producer_success(
@@ -40,7 +40,7 @@ def producer_success(
 def send_receipts(producer_id: int, receipts: Iterable[ReceiptFields]) -> list[bytes]:
     """Build a SEND_RECEIPT for each receipt.
 
-    The sequence ids must equal the sequence ids of the SENDs. For a duplicate, ledger id and entry id are -1.
+    For a duplicate, ledger id and entry id are -1.
     """
     encode = varint.encode
     frames: list[bytes] = []
