@@ -73,11 +73,11 @@ class ProducerPort(Protocol):
 
     @property
     def last_sequence_id(self) -> int:
-        """The last sequence id stored for the producer's name before the producer was opened, or -1."""
+        """The last sequence id that was stored before the producer opened, or -1."""
 
     @property
     def schema_version(self) -> bytes:
-        """The version of the producer's schema, or b"" without a schema."""
+        """The version of the producer's schema, or b"" if the producer has no schema."""
 
     @property
     def topic_epoch(self) -> int | None:
@@ -106,7 +106,7 @@ class ProducerPort(Protocol):
         """Record why the door refused an entry."""
 
     async def close(self) -> None:
-        """Detach when every send is answered or the broker closes the producer."""
+        """Wait until every send is answered or the broker closes the producer, then detach."""
 
     def detach(self) -> None:
         """Detach at once. Safe to repeat."""
@@ -152,18 +152,15 @@ class ConsumerPort(Protocol):
     ) -> None:
         """Acknowledge entries. Safe to repeat.
 
-        `on_durable` is called once, when the ack is stored or has failed. Acks of readers and acks on non-persistent
-        topics are never stored. For such an ack, `on_durable` is called when the ack is applied.
-
-        `validation_error` says why the client discards the entries. With `permits_settled`, the door must grant the
-        permits for discarded entries.
+        `on_durable` is called once, even if the ack fails. `validation_error` says why the client discards the entries.
+        If `permits_settled` is True, the caller must grant the permits for the discarded entries.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
         """Redeliver the entries at `positions`. If `positions` is None, redeliver all entries pending at this consumer.
 
         On Exclusive and Failover, the active consumer's request redelivers all unacked entries, and requests of other
-        consumers are ignored. Non-persistent topics ignore every request. A higher `epoch` replaces the consumer epoch.
+        consumers are ignored.
         """
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
@@ -193,7 +190,7 @@ class ConsumerPort(Protocol):
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks for this consumer, even after the consumer is detached.
 
-        After a reset, a seek or an undo of the cursor, the function does nothing.
+        After a cursor reset or a seek, the function does nothing.
         """
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
@@ -203,14 +200,13 @@ class ConsumerPort(Protocol):
         """Move the cursor to the entry at `position`. Raises BrokerError.
 
         `remaining` is the bitset of messages to deliver from this entry. If `remaining` is None, all messages are
-        delivered. The broker first closes the subscription's consumers. On Failover, the broker closes only this
-        consumer and the active consumer.
+        delivered. The broker first closes this consumer.
         """
 
     async def seek_time(self, time_ms: int) -> None:
         """Move the cursor to the first entry that was appended at or after this time.
 
-        The broker first closes the same consumers as for `seek_position`.
+        The broker first closes this consumer.
         """
 
     async def last_message(self) -> LastMessage:
@@ -415,7 +411,7 @@ class CredentialsPort(Protocol):
 
     @property
     def connections(self) -> ConnectionLimits:
-        """The limits on connections and on the rates of clients."""
+        """The limits on connections."""
 
     @property
     def clock(self) -> Clock:
@@ -427,7 +423,7 @@ class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
 
     @property
     def refused_requests(self) -> Counter[str]:
-        """Number of refused requests on binary connections, by kind."""
+        """The number of refused requests on binary connections, by kind."""
 
 
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):

@@ -17,7 +17,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def form_decode(text: str, what: str) -> str:
-    """Decode `%xx` and `+`. `what` is the text's name in error messages. Raises InvalidQuery."""
+    """Decode `%xx` and `+`. Raises InvalidQuery."""
     if _BAD_ESCAPE.search(text):
         raise InvalidQuery(f"{what} has a % without two hexadecimal digits after it; write %25 for a %")
     try:
@@ -31,7 +31,7 @@ def form_decode(text: str, what: str) -> str:
 def parse_query(query_string: str | bytes) -> Query:
     """Parse a query string such as `a=1&b=2`. If a name is repeated, the first value is used.
 
-    A name without `=` has the value "". Raises InvalidQuery.
+    A name without `=` has an empty value. Raises InvalidQuery.
     """
     text = query_string.decode("latin-1") if isinstance(query_string, bytes) else query_string
     query: dict[str, str] = {}

@@ -13,7 +13,7 @@ __all__ = ["ReadGate"]
 MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # Total size of all unanswered sends
 MAX_PENDING_SENDS: Final = 1000
 MAX_PENDING_REQUESTS: Final = 1000
-MAX_PENDING_ACKS: Final = 10_000  # Ack commands that wait for a receipt
+MAX_PENDING_ACKS: Final = 10_000
 
 
 class ReadGate:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 __all__ = ["format_time", "parse_time"]
 
-# The pattern for Java's ISO_OFFSET_DATE_TIME. Only the seconds and the fraction are optional.
+# The pattern for Java's ISO_OFFSET_DATE_TIME.
 _PATTERN = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -21,8 +21,7 @@ _CYCLE_S = 146_097 * 86_400  # 400 years, after which the Gregorian calendar rep
 def format_time(time_ms: int) -> str:
     """Format milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros in the fraction.
 
-    A producer may send any 64-bit number, so `datetime` cannot represent every time. Years before 0 or after 9999 get a
-    sign.
+    A producer may send any 64-bit number, so `datetime` cannot represent every time.
     """
     second, millisecond = divmod(time_ms, 1000)
     if not millisecond:
@@ -32,7 +31,6 @@ def format_time(time_ms: int) -> str:
 
 @lru_cache(maxsize=256)
 def _second_text(second: int) -> str:
-    # Many messages share a second, so the cache saves nearly all of this work.
     cycles, within = divmod(second, _CYCLE_S)
     moment = _EPOCH + timedelta(seconds=within)
     year = moment.year + 400 * cycles
@@ -43,7 +41,7 @@ def _second_text(second: int) -> str:
 def parse_time(text: str) -> int:
     """Convert an ISO-8601 time to milliseconds since 1970. Digits after the milliseconds are dropped.
 
-    Raises ValueError for another format, for a missing UTC offset, and for times before 1970.
+    Raises ValueError for another format and for times before 1970.
     """
     match = _PATTERN.fullmatch(text)
     if match is None:

@@ -23,9 +23,9 @@ __all__ = ["HostAndOrigin", "WebGate"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # Browsers send "none" when a person types the address
-_REMEMBERED: Final = 1024  # Number of cached results of `_knows_host`
+_REMEMBERED: Final = 1024
 _LONGEST_HOST: Final = 300  # Enough for a DNS name of 253 bytes and a port
-_SHOWN: Final = 100  # A refusal shows at most this many characters of a header
+_SHOWN: Final = 100
 
 
 class WebGate:

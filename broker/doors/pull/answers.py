@@ -34,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 PULL_PREFIX: Final = "/pull/v1/"
 
-_REMEMBERED: Final = 1024  # Number of cached requests
-_REMEMBERED_CHARACTERS: Final = 512  # Longer requests are not cached
+_REMEMBERED: Final = 1024
+_REMEMBERED_CHARACTERS: Final = 512
 _CODES: Final = {
     PullStatus.FOUND: PullCode.SUCCESS,
     PullStatus.NOT_FOUND: PullCode.PULL_NOT_FOUND,
@@ -59,7 +59,7 @@ class PullAnswers:
         self.gate = WebGate(broker.settings)
         self.challenge = challenge_fields(broker.access)
         self.reading: set[asyncio.Task[None]] = set()
-        # `_recheck` checks these pulls. The set is empty unless the broker asks for credentials.
+        # The set is empty unless the broker asks clients for credentials.
         self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)
@@ -132,7 +132,7 @@ class PullAnswers:
             pull.recheck()
 
     def body(self, answer: PullAnswer) -> bytes:
-        """Return an answer as JSON. Several pulls may share an answer, so the latest JSON is cached."""
+        """Return an answer as JSON."""
         encoded, body = self._encoded
         if encoded is not answer:
             body = _encode(answer)

@@ -1,7 +1,7 @@
 """The HTTP connection that answers `GET /pull/v1/…` itself, without Daphne and ASGI.
 
-Through Daphne and ASGI, a pull would cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection
-answers a pull only if the whole head has arrived and announces no body. Daphne answers all other requests.
+Through Daphne and ASGI, a pull would cost four times as much. Daphne answers the requests that this connection does not
+answer.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ __all__ = ["PullConnection"]
 
 _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
-_MAX_WAITING_BYTES: Final = 16 * 1024  # Above this limit, reading from the socket stops
+_MAX_WAITING_BYTES: Final = 16 * 1024
 
-# A request head as in RFC 9112, without folded lines. The pattern rejects fields that announce a body, an upgrade or
-# the end of the connection. The pattern also rejects the fields that only the ASGI application can check.
+# A request head as in RFC 9112, without folded lines. The pattern rejects the fields that need Daphne or ASGI.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
@@ -48,18 +47,18 @@ _OK: Final = _response_head(200)
 
 
 class PullConnection(LimitedConnection):
-    """One HTTP connection. `factory.server.pulls` answers its pulls."""
+    """An HTTP connection that answers pulls itself."""
 
     def __init__(self) -> None:
         super().__init__()
         self._pull: PullInProgress | None = None
-        self._waiting = b""  # Bytes that arrived while no request could begin
+        self._waiting = b""
         self._is_out_of_turn = False
         self._is_output_full = False
         self._local_address = ""
         self._address = ""
-        self._was_active = False  # Whether a pull was answered since the idle timer was set
-        self._is_counted = False  # Whether `_begin` has counted the request that Twisted reads next
+        self._was_active = False
+        self._is_counted = False
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         super().connectionMade()
@@ -68,7 +67,7 @@ class PullConnection(LimitedConnection):
         self._address = f"{client.host}:{client.port}"
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        if self.requests or self._is_refused:  # A request is in progress or was refused
+        if self.requests or self._is_refused:
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
             self._waiting += data
@@ -141,7 +140,8 @@ class PullConnection(LimitedConnection):
         head = _OK if status == 200 else _response_head(status, challenge)
         self._was_active = True
         self.transport.write(head % len(body) + body)
-        if self._pull is not None:  # Otherwise `_read` handles the next request
+        # If `_pull` is None, `_read` is still running and handles the next request.
+        if self._pull is not None:
             self._pull = None
             if not self._is_output_full and not self._is_out_of_turn:
                 self._go_on()

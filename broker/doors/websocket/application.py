@@ -18,7 +18,7 @@ __all__ = ["websocket_application"]
 
 
 def websocket_application(broker: BrokerPort, clock: Clock | None = None) -> Application:
-    """Return an ASGI application for `websocket` scopes. The routes authenticate the client.
+    """Return an ASGI application for `websocket` scopes.
 
     The application does not check `Host` and `Origin`.
     """

@@ -24,7 +24,7 @@ class BinarySocket(BrokerSocket):
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
-        self._whole_broker = broker  # Without permission checks, because BinaryConnection checks permissions
+        self._whole_broker = broker  # BinaryConnection checks permissions itself
         self._connection: BinaryConnection | None = None
         self._may_read = asyncio.Event()
         self._may_read.set()
@@ -86,5 +86,4 @@ class _WebSocketLink:
         self._transport.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
 
     def abort(self) -> None:
-        """Call `close`. If the peer does not answer the close frame, the server drops the connection."""
         self.close()

@@ -18,7 +18,7 @@ class AnsweredMessage(NamedTuple):
     """One message of an answer."""
 
     offset: int
-    message_id: str  # ledger:entry[:partition[:batch_index]]
+    message_id: str  # A MessageId as text
     key: str | None
     properties: dict[str, str]
     publish_time_ms: int  # By the producer's clock

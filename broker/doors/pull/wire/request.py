@@ -15,7 +15,7 @@ __all__ = ["OffsetRequest", "PullRequest", "parse_offset_request", "parse_pull_r
 
 DEFAULT_MESSAGES: Final = 32
 MAX_MESSAGES: Final = 1024
-DEFAULT_SUSPEND_MS: Final = 15_000  # As in RocketMQ's push consumer
+DEFAULT_SUSPEND_MS: Final = 15_000
 MAX_SUSPEND_MS: Final = 600_000
 MAX_OFFSET: Final = 2**63 - 1
 
@@ -24,9 +24,9 @@ MAX_OFFSET: Final = 2**63 - 1
 class PullRequest:
     """The parameters of a pull."""
 
-    topic: str  # persistent://tenant/namespace/topic
+    topic: str  # Full name
     queue: int  # The partition, or 0 if the topic has no partitions
-    offset: int  # The first message to return, counted from the start of the queue
+    offset: int
     max_messages: int
     tags: Tags  # If None, the tag does not matter
     property_filter: PropertyFilter | None  # If None, the properties do not matter

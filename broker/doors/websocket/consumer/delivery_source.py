@@ -95,7 +95,7 @@ class DeliverySource:
         self.acks = BatchAcks()
         self.is_ended = False
         self.letters: LetterBox | None = None
-        self.unanswered: Unanswered | None = None  # If None, a cumulative ack counts as one answer
+        self.unanswered: Unanswered | None = None
         self._owner = owner
         self._cache = cache
         self._max_message_bytes = max_message_bytes
@@ -172,7 +172,7 @@ class DeliverySource:
             )
 
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
-        """Ack the messages that compaction removed from a batch. The peer never gets these messages."""
+        """Ack the messages that compaction removed from a batch."""
         left = _members(fragments) or None
         self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left))
         self.credit(charged - len(fragments))
@@ -185,7 +185,7 @@ class DeliverySource:
         return self._owner.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """Record that the topic has ended. The peer can ask with `isEndOfTopic`."""
+        """Record that the topic has ended."""
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:

@@ -20,10 +20,7 @@ class Fragment(NamedTuple):
 
 
 class FragmentCache:
-    """Keeps up to `max_bytes` of fragments, and drops the oldest entries first.
-
-    The cache never keeps an entry that is larger than a quarter of `max_bytes`.
-    """
+    """Keeps up to `max_bytes` of fragments, and drops the oldest entries first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 AT_ONCE: Final = 100  # Limit of parallel writes for each kind of letter
 _WHOLE_ENTRY: Final = -2  # Batch index that stands for all unacked messages of the entry
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
-_FINISH_S: Final = 5.0  # Time limit to finish each kind of letter after the socket is lost
+_FINISH_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +60,12 @@ class _Letter:
     source: DeliverySource
     consumer: ConsumerPort
     position: Position
-    ack: Callable[[Sequence[AckRequest]], None]  # Also usable after the consumer has been detached
+    ack: Callable[[Sequence[AckRequest]], None]  # Works even after the consumer is detached
     batch_index: int = _WHOLE_ENTRY  # -1 if the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
-    permits: int = 0  # Granted after the letter is written or has failed
+    permits: int = 0
 
 
 class Letters:
@@ -203,7 +203,7 @@ class Letters:
         await self._retry_letters.has_room()
 
     def _still_due(self, source: DeliverySource, due: Sequence[Due]) -> list[Position]:
-        """Start a letter for each due entry that needs one. Return the positions to deliver again without a letter."""
+        """Start letters for due entries. Return the positions to deliver again without a letter."""
         consumer = source.consumer
         if consumer is None:
             return [each.position for each in due]
@@ -211,7 +211,7 @@ class Letters:
         wanted: list[Position] = []
         for position, is_nack in due:
             if position in busy:
-                # A letter of this entry is not finished. Check the entry again later.
+                # A letter of this entry is not written yet, so check the entry again later.
                 consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
                 continue
             is_dead = self._dead_letter is not None and self._dead_letter.ends(
@@ -235,7 +235,7 @@ class Letters:
     def _begin(self, letter: _Letter) -> None:
         key = (letter.position, letter.batch_index)
         if key in self._busy:
-            letter.source.credit(letter.permits)  # Another letter of this message is not finished
+            letter.source.credit(letter.permits)
             return
         self._busy[key] = letter
         (self._retry_letters if letter.is_retry else self._dead_letters).start(lambda: self._run(letter))
@@ -258,7 +258,6 @@ class Letters:
             self._failed(letter, error)
 
     def _failed(self, letter: _Letter, error: Exception) -> None:
-        """Deliver the entry again. Consecutive failures increase the delay."""
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         logger.warning(
@@ -361,11 +360,11 @@ class Letters:
             return await asyncio.shield(opening)
         except Exception:
             if self._producers.get(target.full) is opening:
-                del self._producers[target.full]  # The next letter opens a new producer
+                del self._producers[target.full]
             raise
 
     def lost(self) -> None:
-        """Drop letters that have not started. The other letters finish in the background. Safe to repeat."""
+        """Drop the queued letters. The other letters finish in the background. Safe to repeat."""
         self._dead_letters.drop_waiting()
         self._retry_letters.drop_waiting()
         if self._producers or self._busy:

@@ -29,7 +29,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
     """One consumer of several topics. With a pattern, the consumer also gets matching topics that are created later.
 
     If the client lacks permission for a matching topic, the consumer skips the topic. When a topic is deleted or
-    unloaded, the socket closes with 1012, and the client must connect again.
+    unloaded, the socket closes with code 1012, and the client must connect again.
     """
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
