@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-# Above this number, the server refuses the oldest unfinished request.
 MAX_UNFINISHED_REQUESTS: Final = 500
 # Some proxies send a whole URL as the request target, which RFC 9112 allows.
 _ABSOLUTE_TARGET: Final = re.compile(rb"(?i:https?)://([^/?]*)(.*)", re.DOTALL)
@@ -124,7 +123,6 @@ class LimitedConnection(HTTPChannel):
             )
 
     def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Refuse with a reason. Twisted would send no reason."""
         self._respondToBadRequestAndDisconnect()
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
@@ -154,7 +152,7 @@ class LimitedConnection(HTTPChannel):
         self.refuse(413, f"a request body may have {MAX_BODY_BYTES} bytes at most: send less")
 
     def refuse(self, status: int, reason: str) -> None:
-        """Send an error and close the connection. Ignore later bytes and later refusals."""
+        """Send an error and close the connection. Safe to repeat."""
         if self._is_refused:
             return
         self._is_refused = True
@@ -212,13 +210,12 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
         super().__init__(*args, parsePOSTFormSubmission=False)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Split a request target that is a whole URL into a path and a Host header."""
         absolute = _ABSOLUTE_TARGET.fullmatch(path)
         if absolute is not None:
             host, path = absolute.groups()
             path = path if path.startswith(b"/") else b"/" + path
             named = len(self.requestHeaders.getRawHeaders(b"Host", ()))
-            # If the number of Host headers is wrong, keep them: a later check refuses the request.
+            # If the number of Host headers is wrong, a later check refuses the request.
             if named == 1 or (named == 0 and version == b"HTTP/1.0"):
                 self.requestHeaders.setRawHeaders(b"Host", [host])
         super().requestReceived(command, path, version)
@@ -269,7 +266,7 @@ class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
 
 
 class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
-    """A Daphne server that limits its connections and requests. `listen` and `listen_tls` set its addresses."""
+    """A Daphne server that limits its connections and requests."""
 
     connection_class: type[LimitedConnection] = LimitedConnection
 
@@ -300,7 +297,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
             self._port.startListening()
         except CannotListenError as error:
             self._port = None
-            raise cast(OSError, error.socketError) from None  # The caller chooses an exit code by the errno
+            raise cast(OSError, error.socketError) from None  # The caller needs the errno
 
     async def listen_tls(self, host: str, port: int, certificates: TlsCertificates) -> int:
         """Listen with TLS and return the port. Raises OSError if the address cannot be used."""
@@ -350,7 +347,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
 
 
 def _reactor() -> Any:
-    return reactor  # Twisted's reactor has no useful type
+    return reactor
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Run handlers, which are functions with the decorator `@handler`. Each handler has its own consumer."""
+"""Run handlers, which are functions with the decorator `@handler`."""
 
 from __future__ import annotations
 
@@ -36,15 +36,12 @@ _TYPES: Final = {
     SubscriptionType.FAILOVER: ConsumerType.Failover,
     SubscriptionType.KEY_SHARED: ConsumerType.KeyShared,
 }
-_LONGEST_PAUSE_MS: Final = 10_000  # Longest pause between two attempts to reconnect
+_LONGEST_PAUSE_MS: Final = 10_000
 _WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
 
 
 def client_of(settings: BrokerSettings) -> Client:
-    """Return a client of the broker at VELA_URL.
-
-    Raises SettingInvalid for a bad URL or TLS file, and if both a token and a token file are set.
-    """
+    """Return a client of the broker at VELA_URL. Raises SettingInvalid if a setting cannot be used."""
     scheme, separator, rest = settings.url.partition("://")
     try:
         return Client(
@@ -71,10 +68,7 @@ def _text(path: Path | None) -> str | None:
 async def run_handlers(
     handlers: Sequence[Handler], client: Client, *, stopping: asyncio.Event, stop_timeout_s: float
 ) -> None:
-    """Run the handlers until `stopping` is set. Running calls then have `stop_timeout_s` seconds to end.
-
-    The messages of unfinished calls are delivered again.
-    """
+    """Run the handlers until `stopping` is set. Running calls then have `stop_timeout_s` seconds to end."""
     threads = CallThreads(sum(each.concurrency for each in handlers if not each.is_async), "handler")
     runners = [_Runner(each, client, threads) for each in handlers]
     tasks = [asyncio.create_task(runner.run(), name=runner.handler.name) for runner in runners]
@@ -88,8 +82,6 @@ async def run_handlers(
 
 
 class _Runner:
-    """The consumer and the running calls of one handler."""
-
     def __init__(self, handler: Handler, client: Client, threads: CallThreads) -> None:
         self.handler = handler
         self._client = client
@@ -98,7 +90,6 @@ class _Runner:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Subscribe and consume until cancelled. After a failure, pause and subscribe again."""
         faults = 0
         while True:
             try:
@@ -122,7 +113,6 @@ class _Runner:
             await asyncio.sleep(pause_after_faults_s(faults))
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` seconds for the running calls."""
         if self._calls:
             _, unfinished = await asyncio.wait(self._calls, timeout=timeout_s)
             if unfinished:
@@ -183,7 +173,6 @@ class _Runner:
             )
 
     async def _returns(self, received: ReceivedMessage) -> bool:
-        """Call the function and return whether it succeeded."""
         handler = self.handler
         try:
             message = Message.from_received(handler.topic.full, received)
@@ -193,8 +182,9 @@ class _Runner:
                 await self._threads.run(partial(_call, handler, message))
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
+            # The function itself can raise CancelledError too.
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # The worker is stopping. Any other cancellation comes from the function
+                raise
             logger.exception(
                 "%s: the call failed, and message %s will be delivered again",
                 handler.name,

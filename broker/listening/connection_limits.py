@@ -60,7 +60,7 @@ class ConnectionLimits:
             del self._by_address[address]
 
     def reached(self, setting: str, what: str, peer: str) -> None:
-        """Record that `peer` reached a limit. Log each setting at most once every 10 s."""
+        """Record that `peer` reached a limit."""
         self.times_reached[setting] += 1
         now_s = time.monotonic()
         if now_s - self._logged_s.get(setting, -_LOG_PERIOD_S) >= _LOG_PERIOD_S:

@@ -48,8 +48,8 @@ class LoopTime:
     def worked_ns(self, time_ns: int) -> int:
         """Return how much of the elapsed `time_ns` counts as work.
 
-        The system may run other processes during long work. The result is therefore at most the thread's CPU time
-        in this turn. For short work, reading the CPU time would cost too much.
+        For long work, the result is at most the thread's CPU time in this turn, because other processes may have run
+        meanwhile. For short work, reading the CPU time would cost too much.
         """
         if time_ns <= PART_NS:
             return time_ns
@@ -151,9 +151,9 @@ class TimeShare(Share):
 
     @coroutine
     def charging(self, work: Coroutine[Any, Any, _Result], *, paid_ns: int) -> Generator[Any, Any, _Result]:
-        """Await `work` and count the time that it runs, without its waits.
+        """Await `work` and count its running time, but not its waits.
 
-        The caller has already counted the first `paid_ns`.
+        The caller has already counted `paid_ns` of the running time.
         """
         step: Callable[[], Any] = partial(work.send, None)
         while True:
@@ -182,7 +182,7 @@ class TimeShare(Share):
     def close(self) -> None:
         """Stop waiting for turns. Safe to repeat.
 
-        Before this call, cancel the tasks that wait in `turn`, because this method does not wake them.
+        This method does not wake the tasks that wait in `turn`, so cancel those tasks first.
         """
         self._waiting.clear()
         self._time.fair.leave(self)

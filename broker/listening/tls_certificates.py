@@ -32,7 +32,7 @@ _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3
 
 
 class CertificateUnusable(Exception):
-    """A TLS file is missing or unusable. The error text names the file's setting, not the path."""
+    """A TLS file is missing or unusable."""
 
 
 class TlsCertificates:
@@ -52,7 +52,7 @@ class TlsCertificates:
 
     @property
     def expires_s(self) -> float:
-        """Seconds until the certificate expires. Negative if it has expired."""
+        """Seconds until the certificate expires; negative after that."""
         return self._expires_at_s - time.time()
 
     def watch(self) -> None:

@@ -18,10 +18,7 @@ _LINGER_S: Final = 5.0  # Time to send the alert after a failed handshake
 
 
 class TlsConnection(asyncio.Protocol, asyncio.Transport):
-    """The TLS layer between a socket's transport and an application protocol.
-
-    Only a successful handshake creates the application protocol.
-    """
+    """The TLS layer between a socket's transport and an application protocol."""
 
     def __init__(
         self,
@@ -163,7 +160,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         try:
             while at < len(view):
                 at += self._tls.write(view[at:])
-        except ssl.SSLError:  # After `abort`, the socket's transport calls `connection_lost`
+        except ssl.SSLError:
             self.abort()
             return
         self._send_encrypted()

@@ -107,12 +107,10 @@ class TwistedTransport(asyncio.Protocol):
         self._producer = None
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Stop reading from the peer."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Read from the peer again."""
         if not self._transport.is_closing():
             self._transport.resume_reading()
 

@@ -1,7 +1,6 @@
 """A cache of the newest and the recently read entries of all topics.
 
-Consumers that keep up find new entries here and do not read PostgreSQL. Subscriptions that read a backlog at nearby
-positions share their reads. The entries that were added first leave the cache first.
+The entries that were added first leave the cache first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Delayed delivery of one topic. Shared and Key_Shared subscriptions skip an entry until the entry is due.
 
-The due time belongs to the entry, so one bitmap of waiting entries serves all subscriptions of the topic. The table
-`vela_delayed_entry` stores the due times, and memory holds the nearest due times. A timer in `Deadlines` and a periodic
-Celery task call `run_due`, which sends the due entries.
+The table `vela_delayed_entry` stores the due times. Memory holds the nearest due times.
 """
 
 from __future__ import annotations
@@ -84,7 +82,7 @@ class DelayedMessages:
         self._has_released = False  # Whether due entries were sent since the last `prune`
         self._released_ms = 0
         self._is_looking_again = False
-        self._first_ledger = 0  # `prune` has dealt with all ledgers before this ledger
+        self._first_ledger = 0  # The log's first ledger at the last `prune`
 
     def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
         """Add the waiting entries from the table. Call this before any read or append."""
@@ -144,10 +142,9 @@ class DelayedMessages:
         self._watch()
 
     def run_due(self, now_ms: int) -> int:
-        """Send due entries and return their number. Safe to repeat.
+        """Send at most RELEASE_ENTRIES due entries and return their number. Safe to repeat.
 
-        One call passes at most RELEASE_ENTRIES to `replay`. Later turns of the event loop pass the rest. Under load,
-        the next entries wait up to 250 ms for the previous entries to be sent.
+        Later turns of the event loop send the rest.
         """
         if not self._log.is_open:
             return 0
@@ -163,7 +160,7 @@ class DelayedMessages:
             self._released_ms = now_ms
             self._target.replay(released)
         if len(released) == RELEASE_ENTRIES:
-            # Do not wait for the next call, because the timer may be off.
+            # Do not rely on the timer in `Deadlines`, which may be disabled.
             asyncio.get_running_loop().call_soon(self._release_more)
         return len(released)
 
@@ -190,7 +187,7 @@ class DelayedMessages:
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
-        # Use a separate timer, because the timer in `Deadlines` may be off.
+        # Use a separate timer, because the timer in `Deadlines` may be disabled.
         if not self._is_looking_again:
             self._is_looking_again = True
             asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)

@@ -1,8 +1,8 @@
 """Guard writes with owner epochs, so that a statement of a former owner stores nothing.
 
-Each write names the epoch, the number under which this process owns the topic. A broker that takes over the topic
-advances the epoch. This process advances the epoch too, so that an old statement can have no late effect. Fencing a log
-means closing it because another broker may own the topic or because memory may differ from the database.
+Each write names the epoch under which this process owns the topic. A broker that takes over the topic advances the
+epoch. To fence a log means to close it because another broker may own the topic, or because memory may differ from the
+database.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Epochs:
     ) -> T | None:
         """Run one write under the log's epoch. Return the result of `call`, or None if the log is closed.
 
-        `call` must return None if the epoch is out of date, and must be safe to repeat. Raises the errors of
+        `call` must return None if the epoch is out of date, and must be safe to repeat. Raises the same errors as
         `write_all`. Not safe to cancel.
         """
 
@@ -117,9 +117,8 @@ class Epochs:
     ) -> dict[TopicLog, T]:
         """Run one write under the epochs of many logs. Return the results by log. Logs without a result are closed.
 
-        `call` must return no result for a log whose epoch is out of date. `call` must be safe to repeat, and is
-        repeated while the database is unavailable. Raises psycopg.Error if the server refuses the write. Passes on
-        other errors of `call`. Not safe to cancel.
+        `call` must return no result for a log whose epoch is out of date, and must be safe to repeat. Raises
+        psycopg.Error if the server refuses the write, and every other error of `call`. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)
@@ -157,7 +156,7 @@ class Epochs:
 
         Returns None if another broker took one of the topics. In that case, nothing is stored, unless the connection
         was lost before the outcome was known. `call` must be safe to repeat. Raises psycopg.Error if the server refuses
-        the transaction. Passes on other errors of `call`. Not safe to cancel.
+        the transaction, and every other error of `call`. Not safe to cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}
