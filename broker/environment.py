@@ -26,7 +26,7 @@ class Variable:
     """The environment variable that sets a field."""
 
     name: str
-    unit: str  # Empty if the value has no unit
+    unit: str
     help: str
     is_secret: bool = False  # Error messages hide the value
 

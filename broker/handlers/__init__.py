@@ -1,7 +1,4 @@
-"""Call a Django project's functions with messages from the broker.
-
-The worker of `manage.py runhandlers` is a client. The broker runs in another process.
-"""
+"""Call a Django project's functions with messages from the broker."""
 
 from __future__ import annotations
 

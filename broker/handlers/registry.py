@@ -21,7 +21,7 @@ MAX_CONCURRENCY = 1000
 
 
 class HandlerInvalid(ValueError):
-    """The arguments of `@handler` are invalid. The error text says what to change."""
+    """The arguments of `@handler` are invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class Handler:
     subscription: str
     type: SubscriptionType
     concurrency: int  # Maximum number of simultaneous calls in one worker
-    from_earliest: bool  # A new subscription begins at the oldest message
-    atomic: bool  # Each call runs in its own transaction
-    retry_delay_ms: int  # Delay between an exception and the next delivery
+    from_earliest: bool
+    atomic: bool
+    retry_delay_ms: int
     ack_timeout_ms: int  # 0 = no timeout
     max_redeliveries: int  # 0 = no dead-letter topic
     dead_letter_topic: str | None  # None = {topic}-{subscription}-DLQ

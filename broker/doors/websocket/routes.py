@@ -65,7 +65,6 @@ def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
         ),
         _route(r"ws/binary$", BinarySocket.as_asgi(**own)),
         _route(r"ws/(?:v2/)?pingpong$", PingPongSocket.as_asgi(**own)),
-        # Paths with a wrong number of segments
         _route(r"ws/v2/producer(?:/.*)?$", _refusing(InvalidQuery(_TOPIC_PATH.format("producer")))),
         _route(r"ws/v2/reader(?:/.*)?$", _refusing(InvalidQuery(_TOPIC_PATH.format("reader")))),
         _route(r"ws/v2/consumer(?:/.*)?$", _refusing(InvalidQuery(_CONSUMER_PATH))),

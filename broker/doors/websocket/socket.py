@@ -50,17 +50,15 @@ OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
 # Reading the clock after every frame would cost too much.
 CHARGED_AT_ONCE: Final = 8
-NO_CLOSE_FRAME: Final = 1006  # RFC 6455 defines this code
+NO_CLOSE_FRAME: Final = 1006
 
 
 class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
     """One WebSocket connection, with the interface of Channels' `AsyncWebsocketConsumer`.
 
     `connect` accepts the connection or raises HandshakeRefused. `disconnect` is called once, even after a refusal.
-    Callbacks of the broker cannot await, so they write to `transport`.
 
     The receive loop replaces Channels' loop, which makes a task for each message.
-    docs/decisions/0023-channels-for-the-websocket-doors.md compares both loops.
     """
 
     scope: Scope
@@ -151,7 +149,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         share = self.transport.share
         frames = 0
         while True:
-            event = await receive()  # This wait does not count as work of the connection
+            event = await receive()
             if event["type"] != "websocket.receive":
                 return _close_code(event)
             frames += 1

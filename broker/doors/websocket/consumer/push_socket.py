@@ -27,14 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["PushSocket"]
 
-KNOWN_IDS: Final = 2_000  # Size limit of `known`
+KNOWN_IDS: Final = 2_000
 MAX_READY_BYTES: Final = 1024 * 1024
-MAX_MISSES: Final = 100  # After this many unknown ledgers, `source_of` no longer asks all sources
+MAX_MISSES: Final = 100
 
 
 class _Ready(NamedTuple):
-    """A message in the queue of a socket with several sources."""
-
     source: DeliverySource
     ledger_id: int
     entry_id: int
@@ -43,12 +41,7 @@ class _Ready(NamedTuple):
 
 
 class PushSocket(BrokerSocket):
-    """Pushes messages from one or more sources. A source is a topic or a partition.
-
-    The window limits how many messages may be unanswered. With one source, the consumer's permits enforce this limit.
-    With several sources, the socket queues messages until the window has room. The broker stops delivering while
-    the queue contains at least `MAX_READY_BYTES`.
-    """
+    """Pushes messages from one or more sources. A source is a topic or a partition."""
 
     window: DeliveryWindow
 
@@ -67,7 +60,6 @@ class PushSocket(BrokerSocket):
         self._departure = DepartureCause.LOST
         self._has_left = asyncio.Event()
         self.is_growing = False  # Whether topics may be added while the socket is open
-        # True after the client has sent `unsubscribe`, and after `release`.
         self.is_letting_go = False
 
     async def subscribe(
@@ -78,8 +70,7 @@ class PushSocket(BrokerSocket):
     ) -> None:
         """Subscribe to each topic, or to its partitions. Raises BrokerError.
 
-        `request` takes a topic or a partition, and the topic's number of partitions. If `is_growing` is set, skip
-        deleted topics.
+        The second argument of `request` is the topic's number of partitions.
         """
         for text in topics:
             topic = TopicName.parse(text)
@@ -208,8 +199,7 @@ class PushSocket(BrokerSocket):
     def source_of(self, message_id: MessageId) -> DeliverySource:
         """Return the source of a message, even if another socket delivered the message.
 
-        If the ledger is unknown, return the source with the id's partition, or else the first source. Raises
-        InvalidCommand if the socket has no source.
+        Raises InvalidCommand if the socket has no source.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:
@@ -246,7 +236,6 @@ class PushSocket(BrokerSocket):
         return False
 
     async def disconnect(self, code: int) -> None:
-        """Record how the connection ended, then detach every consumer."""
         if code != NO_CLOSE_FRAME:
             self._departure = DepartureCause.CLOSED
         await super().disconnect(code)

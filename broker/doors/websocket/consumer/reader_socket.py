@@ -38,7 +38,6 @@ class ReaderSocket(PushSocket):
         self._passed: dict[DeliverySource, Position] = {}
 
     async def connect(self) -> None:
-        """Subscribe at the chosen start, accept the handshake, and begin to deliver."""
         topic = full_topic(self.path_arguments)
         options = self._options = reader_options(self.query)
         self.window = DeliveryWindow.push(options.window)
@@ -61,16 +60,16 @@ class ReaderSocket(PushSocket):
         )
 
     def _start(self, topic: TopicName) -> tuple[Position, int | None]:
-        """Return the position of the first entry to send, and a bitset of the entry's messages to send.
+        """Return the position of the first entry to send, and a bitset of the messages to send from this entry.
 
-        If the bitset is None, send all messages.
+        The bitset is None if the reader gets the whole entry.
         """
         message_id = self._options.start
         position = Position(message_id.ledger_id, message_id.entry_id)
         if message_id in (EARLIEST, LATEST):
             return position, None
         if topic.partition is not None and message_id.partition not in (-1, topic.partition):
-            return Position(*_EARLIEST), None  # The id belongs to another partition
+            return Position(*_EARLIEST), None
         members = (1 << message_id.batch_size) - 1
         after = members & ~((1 << (message_id.batch_index + 1)) - 1)
         if message_id.batch_index >= 0 and after:
@@ -97,7 +96,6 @@ class ReaderSocket(PushSocket):
                 source.consumer.ack([AckRequest(position)], cumulative=True)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Answer each `isEndOfTopic`, and count every other JSON object as one processed message."""
         frame = decode_reader_frame(only_text(text_data))
         self.taken = frame.processed + frame.end_of_topic_requests
         if frame.end_of_topic_requests:

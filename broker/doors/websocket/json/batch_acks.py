@@ -26,8 +26,7 @@ class BatchAcks:
     """Turns the ids that a client acks in one topic or partition into acks of entries.
 
     A member is one message of a batch. Without `batch_index_acks`, an entry is acked after the client has acked all
-    members of the latest delivery. Until then, a bitset records the unacked members. If there are more than
-    `max_entries` bitsets, the oldest bitset is deleted.
+    members of the latest delivery.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -39,7 +38,7 @@ class BatchAcks:
 
     @property
     def partly_acked(self) -> int:
-        """The number of entries that have a bitset."""
+        """The number of entries that have a bitset of unacked members."""
         return len(self._partly)
 
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
@@ -82,18 +81,15 @@ class BatchAcks:
             del self._partly[next(iter(self._partly))]
 
     def delivered(self, ledger_id: int, entry_id: int, members: int) -> None:
-        """Record which members of a batch the peer gets. `members` is a bitset.
-
-        Without batch index acks, the entry is acked after all these members are acked.
-        """
+        """Record which members of a batch the peer gets. `members` is a bitset."""
         if members and not self._batch_index_acks:
             self._keep((ledger_id, entry_id), members)
 
     def cumulative(self, message_id: MessageId) -> EntryAck:
         """Return the ack of everything up to and including `message_id`.
 
-        Without batch index acks, the id's batch stays unacked while any later member is unacked. Raises InvalidCommand
-        for an impossible batch index or size.
+        Without batch index acks, a batch is acked only as a whole. Raises InvalidCommand for an impossible batch index
+        or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining = 0

@@ -1,7 +1,4 @@
-"""Frames of a consumer: commands from the client, and messages to the client.
-
-Vela's extensions are arrays of commands, the command `reconsumeLater`, and the field `ackType` of `acknowledge`.
-"""
+"""Frames of a consumer: commands from the client, and messages to the client."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ __all__ = [
 ]
 
 _LONGEST_DELAY_MS: Final = 100 * 365 * 86_400_000
-_MOST_CHARACTERS: Final = 64 * 1024  # Limit for the properties of `reconsumeLater`
+_MOST_CHARACTERS: Final = 64 * 1024
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
@@ -70,7 +67,7 @@ class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
-    """Remove the subscription. There is no answer, but a failure closes the socket with error 3."""
+    """Remove the subscription. The client gets no answer."""
 
 
 class IsEndOfTopic(msgspec.Struct, frozen=True, gc=False):

@@ -1,7 +1,4 @@
-"""Encryption by the client. The query string has the keys, and each message has fields for decryption.
-
-The broker stores the payload unchanged, and writes the keys and fields into the entry's metadata.
-"""
+"""Encryption by the client. The query string has the keys, and each message has fields for decryption."""
 
 from __future__ import annotations
 

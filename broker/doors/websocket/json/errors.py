@@ -51,16 +51,16 @@ _TEXTS = {
 
 
 class CloseCode(IntEnum):
-    """The close codes that a peer sees. The WebSocket library also sends 1002 for protocol errors."""
+    """WebSocket close codes."""
 
-    NORMAL = 1000  # The client closed first
-    GOING_AWAY = 1001  # The broker is stopping, and the socket has no consumer or producer
+    NORMAL = 1000
+    GOING_AWAY = 1001
     UNSUPPORTED_DATA = 1003
     INVALID_DATA = 1007  # The text is not valid UTF-8, or not JSON of the expected shape
-    POLICY_VIOLATION = 1008  # An impossible command, expired or revoked credentials, or a revoked permission
+    POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009
     INTERNAL_ERROR = 1011
-    SERVICE_RESTART = 1012  # The broker closed the consumer or producer, and the client may connect again
+    SERVICE_RESTART = 1012  # The client may connect again
 
 
 class SessionError(RemoteProtocolError):

@@ -11,7 +11,7 @@ from broker.doors.websocket.json.errors import InvalidJson
 
 __all__ = ["MAX_ITEMS_PER_FRAME", "Frame", "guarded_decode"]
 
-MAX_ITEMS_PER_FRAME = 1000  # Limits the time to process one frame
+MAX_ITEMS_PER_FRAME = 1000
 
 Frame: TypeAlias = str | bytes | bytearray | memoryview
 

@@ -107,7 +107,7 @@ class ProducerOptions:
     """Options of a producer."""
 
     producer_name: str | None = None
-    initial_sequence_id: int | None = None  # Last used id. If None, ids continue after the last stored id
+    initial_sequence_id: int | None = None  # The first message gets this id plus one
     hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
     send_timeout_ms: int = 30_000  # 0 = no timeout
     routing_mode: RoutingMode = RoutingMode.SINGLE
@@ -116,7 +116,7 @@ class ProducerOptions:
     batching_max_publish_delay_ms: int = 1
     max_pending_messages: int = 0  # 0 = unlimited
     compression: CompressionType = CompressionType.NONE
-    encryption_keys: tuple[EncryptionKey, ...] = ()  # Empty if the client does not encrypt
+    encryption_keys: tuple[EncryptionKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class ConsumerOptions:
     initial_position: InitialPosition = InitialPosition.LATEST
     receiver_queue_size: int = MAX_RECEIVER_QUEUE
     consumer_name: str | None = None
-    priority_level: int = 0  # 0 is served first
+    priority_level: int = 0  # Level 0 is the highest priority
     ack_timeout_ms: int = 0  # 0 = off
     ack_timeout_tick_ms: int = MIN_TICK_MS  # Timeouts are rounded up to multiples of the tick
     ack_timeout_backoff: RedeliveryBackoff | None = None  # Extra delay after the timeout
@@ -164,8 +164,8 @@ class ReaderOptions:
 def producer_options(query: Query) -> ProducerOptions:
     """Read the options of a producer. If encryptionKeys is set, batching and compression are off.
 
-    Without batching, the batch limits and maxPendingMessages are ignored. Raises InvalidQuery. Raises
-    HandshakeRefused if encryptionKeys is set but has no valid keys.
+    Without batching, the batch limits and maxPendingMessages are ignored. Raises InvalidQuery, and
+    HandshakeRefused if encryptionKeys has no valid keys.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()

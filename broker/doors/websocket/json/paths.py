@@ -18,7 +18,7 @@ def full_topic(pieces: Mapping[str, str]) -> str:
     """Return `domain://tenant/namespace/topic` from the percent-encoded parts of the path.
 
     Empty segments of the topic are left out. Raises InvalidQuery if the domain is unknown, or if a part is blank or
-    cannot be decoded. Does not check whether the name is legal.
+    cannot be decoded.
     """
     domain = pieces["domain"]
     if domain not in DOMAINS:
@@ -53,8 +53,7 @@ class RequestedPattern:
 def requested_topics(query: Query) -> tuple[str, ...] | RequestedPattern:
     """Return the names in `topics` without duplicates, or the pattern in `topicsPattern`.
 
-    The query must contain exactly one of the two parameters. A pattern must be for persistent topics. Otherwise,
-    raises InvalidQuery.
+    Raises InvalidQuery if neither or both are given, or if the value is invalid.
     """
     topics, pattern = query.get("topics"), query.get("topicsPattern")
     if topics is None and pattern is None:

@@ -1,7 +1,6 @@
 """Frames of a producer: messages from the client, and acks to the client.
 
-A frame may hold an array of messages, which is Vela's extension. Each message succeeds or fails on its own. The answer
-to an array is one array in the same order.
+A frame may hold an array of messages. Each message succeeds or fails on its own.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: str | None
     event_time_ms: int  # 0 if the client sent no time
     deliver_at_ms: int | None  # None for immediate delivery
-    context: str | None  # Repeated in the ack
+    context: str | None  # The ack repeats this text
     encryption: MessageEncryption | None = None
 
 
@@ -56,7 +55,7 @@ DecodedMessage: TypeAlias = ProducerMessage | SendError
 
 
 class _Fields(msgspec.Struct, gc=False):
-    # Fields that are not in this list are ignored, as in Pulsar.
+    # Other fields are ignored, as in Pulsar.
     payload: bytes | None = None
     properties: dict[str, str] | None = None
     context: str | None = None
@@ -71,7 +70,7 @@ class _Fields(msgspec.Struct, gc=False):
 
 
 class _FieldsBadPayload(_Fields, gc=False):
-    # Decodes even a payload that is not base64, so that the refusal can repeat the context.
+    # A payload that is not base64 still decodes, so that the refusal can repeat the context.
     payload: str | None = None  # type: ignore[assignment]
 
 
@@ -95,8 +94,7 @@ def decode_frame(
 ) -> DecodedMessage | list[DecodedMessage]:
     """Return the message of a text frame, or a list of messages if the frame is an array. Never raises.
 
-    A refused message or frame becomes a SendError. The error number is 3 for bad JSON or a wrong type, and 7 for a
-    missing or bad value. `is_encrypted` says whether the socket has encryptionKeys.
+    A refused message or frame becomes a SendError. `is_encrypted` says whether the socket has encryptionKeys.
     """
     try:
         fields = _decode(frame)
@@ -148,7 +146,6 @@ def _message(fields: _Fields, now_ms: int, is_encrypted: bool) -> DecodedMessage
 def _refused(
     frame: Frame, now_ms: int, error: Exception, is_encrypted: bool
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Decode each item of an array separately, so that the valid messages can be published."""
     try:
         items = array_items(_decode_raw_items(frame))
     except DECODE_ERRORS:

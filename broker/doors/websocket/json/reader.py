@@ -28,9 +28,9 @@ class ReaderFrame:
 
 
 def decode_reader_frame(frame: Frame) -> ReaderFrame:
-    """Decode an object or an array of objects. Arrays are Vela's extension. Raises InvalidJson.
+    """Decode an object or an array of objects. Raises InvalidJson.
 
-    Every object except `isEndOfTopic` reports one message as processed. Message ids are not read.
+    Every object except `isEndOfTopic` reports one message as processed.
     """
     fields = guarded_decode(_decode, frame)
     items = [fields] if type(fields) is _Fields else array_items(fields)

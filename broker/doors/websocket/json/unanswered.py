@@ -1,4 +1,4 @@
-"""Count the unanswered messages of one topic or partition. One cumulative ack may answer many messages."""
+"""Count the unanswered messages of one topic or partition."""
 
 from __future__ import annotations
 

@@ -11,10 +11,7 @@ __all__ = ["PartitionChoice"]
 
 
 class PartitionChoice:
-    """Chooses by the message's key. Without a key, single routing always chooses the same partition.
-
-    Round-robin routing chooses the next partition for each message without a key, even with batching.
-    """
+    """Chooses a partition by the message's key. Without a key, single routing always chooses the same partition."""
 
     def __init__(
         self,

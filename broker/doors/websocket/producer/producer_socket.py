@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSocket"]
 
-# A single message has no array, and its index is 0
 _ALONE: Final = (None, 0)
 
 

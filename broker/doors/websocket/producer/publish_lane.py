@@ -51,8 +51,6 @@ class LaneOwner(Protocol):
 
 
 class _Pending:
-    """A sent entry that has no receipt yet."""
-
     __slots__ = ("is_batch", "queued_s", "replies", "sequence_id")
 
     def __init__(
@@ -273,7 +271,6 @@ class PublishLane:
         self._timeout_timer = self._loop.call_later(delay_s, self._time_out)
 
     def _time_out(self) -> None:
-        """Refuse messages that have no receipt after sendTimeoutMillis. The broker may still store these messages."""
         self._timeout_timer = None
         timeout_s = self._options.send_timeout_ms / 1000
         now_s = self._loop.time()
@@ -288,6 +285,5 @@ class PublishLane:
 
 
 def _size_in_batch(message: ProducerMessage) -> int:
-    """Estimate a message's size, including the key, context and properties."""
     texts = (message.key or "", message.context or "", *message.properties, *message.properties.values())
     return _MEMBER_BYTES + len(message.payload) + sum(map(len, texts))
