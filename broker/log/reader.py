@@ -1,7 +1,4 @@
-"""Read one topic's log. Each ledger is in a segment (a set of tables in PostgreSQL) or, after an offload, in a file.
-
-Entry ids have no gaps, so a missing entry is a fault, unless the ledger was trimmed or moved during the read.
-"""
+"""Read one topic's log. Each ledger is in a segment (a set of tables in PostgreSQL) or, after an offload, in a file."""
 
 from __future__ import annotations
 
@@ -29,13 +26,13 @@ __all__ = ["READ_ENTRIES", "GapInLog", "TopicReader"]
 
 T = TypeVar("T")
 
-READ_BYTES = 4 * 1024 * 1024  # Approximate limit of one read, not counting the first entry
+READ_BYTES = 4 * 1024 * 1024
 READ_ENTRIES = 1000
 _INDEX_LOAD_ENTRIES = 32_768
 
 
 class GapInLog(PersistenceFailed):
-    """An entry is missing from its ledger. A subscription stops at the gap."""
+    """An entry is missing from its ledger."""
 
 
 class TopicReader:
@@ -49,7 +46,7 @@ class TopicReader:
         self._pool = pool
         self._files = files
         self._log = topic_log
-        self.failed_file_reads = 0  # Count since the topic was loaded
+        self.failed_file_reads = 0
 
     async def read_ahead(self, position: Position) -> list[StoredEntry]:
         """Read entries of one ledger, starting at `position`, and cache them.
@@ -81,7 +78,7 @@ class TopicReader:
         whole = [entry for at, entry in enumerate(entries) if entry.entry_id == position.entry_id + at]
         if not whole:
             raise self._gap(position)
-        return whole  # If there is a gap, the next read begins there and reports it
+        return whole
 
     async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
         """Read and cache these entries, up to the limits of one read. Return them in the order of the log.
@@ -208,7 +205,7 @@ class TopicReader:
             except PlaceGone:
                 if self._place(ledger_id) == place:
                     self.failed_file_reads += isinstance(place, FilePlace)
-                    raise  # The ledger was not moved, so its segment or file is lost
+                    raise
                 continue
             except OffloadedUnreadable:
                 self.failed_file_reads += 1
@@ -218,7 +215,6 @@ class TopicReader:
         return None
 
     def _place(self, ledger_id: int) -> LedgerPlace | None:
-        """Return the ledger's segment or file, or None if the ledger has neither."""
         if (name := self._log.files.get(ledger_id)) is not None:
             return FilePlace(files=self._files, name=name, ledger_id=ledger_id)
         if (segment_id := self._log.segments.get(ledger_id)) is not None:

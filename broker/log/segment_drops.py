@@ -1,8 +1,7 @@
 """Drop segments without ledgers, and move the remaining ledgers out of segments that are mostly empty.
 
 A segment is a pair of tables with the entries of many ledgers. Entries are copied in small pieces with pauses, so that
-appends need not wait. A copy may stop at any point, and the next turn continues it. Readers use a copy only after it is
-complete.
+appends need not wait.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class SegmentDrops:
         self._segments = segments
         self._epochs = epochs
         self._open_log = open_log
-        self._damaged: set[int] = set()  # Segments to keep, because they have lost entries
+        self._damaged: set[int] = set()
         self.segments = 0
         self.dropped = 0
         self.copied_entries = 0
@@ -102,7 +101,7 @@ class SegmentDrops:
         if not await self._copy(log, ledger, source, target):
             return False
         if not await self._segments.views_show_all():
-            return False  # Readers of the entry views would not see the ledger
+            return False  # Otherwise, the views would not show the moved ledger
         moved = await self._epochs.write(
             log,
             lambda connection, epoch: store.move_ledger(
@@ -139,7 +138,7 @@ class SegmentDrops:
                     last=min(ledger.entries, first + PIECE_ENTRIES) - 1,
                     more_bytes=PIECE_BYTES,
                 )
-            # If nothing was copied, count again. A statement from a lost connection may have copied the entries.
+            # A statement from a lost connection may already have copied these entries, so count again.
             through = first + copied if copied else await self._copied(ledger, target)
             if through <= first:
                 self._damaged.add(source)

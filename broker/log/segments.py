@@ -57,11 +57,7 @@ class Segments:
         await self._refresh_views()
 
     async def turn(self) -> None:
-        """Open the next segment if the open segment is full or old. Re-create the views if they are out of date.
-
-        An empty segment stays open. If there are many segments, the limits of size and age are higher. If there are too
-        many segments, the open segment stays open.
-        """
+        """Open the next segment if the open segment is full or old. Re-create the views if they are out of date."""
         async with self._changing:
             await self._turn()
 

@@ -12,8 +12,8 @@ class SendRequest(NamedTuple):
 
     sequence_id: int
     highest_sequence_id: int  # 0 if not given or below `sequence_id`
-    messages: int  # Number from the entry's metadata, not from the SEND command
-    flags: int  # Bits of broker.core.entry.FLAG_*
+    messages: int  # From the entry's metadata, not from the SEND command
+    flags: int  # See FLAG_* in broker.core.entry
     deliver_at_ms: int  # 0 means at once
     key_hash: int | None  # Hash slot of the ordering key, or of the key if the entry has no ordering key
     data: bytes
@@ -21,10 +21,7 @@ class SendRequest(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The answer to a send. On a persistent topic, the producer gets the receipt when the entry is durable.
-
-    Each producer gets its receipts in the order of its sends.
-    """
+    """The answer to a send. Each producer gets its receipts in the order of its sends."""
 
     sequence_id: int
     highest_sequence_id: int

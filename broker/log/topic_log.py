@@ -42,11 +42,9 @@ class AppendBatch:
     delayed: list[StoredEntry] = field(default_factory=list)
     outbox_ids: list[int] = field(default_factory=list)
     size_bytes: int = 0
-    # Start of this batch's wait, in monotonic seconds.
-    since_s: float = 0.0
-    # True if the next batch may be sent to PostgreSQL before this batch commits.
-    can_be_followed: bool = False
-    # Set only for a batch that follows another batch. The future's result tells whether this batch may commit.
+    since_s: float = 0.0  # Monotonic time
+    can_be_followed: bool = False  # The next batch may be copied before this batch commits
+    # A batch that follows another batch waits for this future. The result tells whether the batch may commit.
     turn: asyncio.Future[bool] | None = None
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
@@ -102,8 +100,8 @@ class TopicLog:
         self.owner_epoch = owner_epoch
         self.is_open = True
         self.is_fenced = False
-        self.is_queued = False  # The log waits in the writer's queue
-        self.is_taken = False  # The writer connects to PostgreSQL or opens a ledger for the log
+        self.is_queued = False
+        self.is_taken = False  # The writer is preparing an append
         self.ledgers = ledgers
         self.segments = segments  # Segment ids by ledger id, for ledgers in PostgreSQL
         self.files = files  # File names by ledger id, for offloaded ledgers
@@ -116,8 +114,7 @@ class TopicLog:
         # This batch is copied to PostgreSQL while `in_flight` commits, and commits afterwards.
         self.following: AppendBatch | None = None
         self.is_paused = False
-        # Highest id of a trimmed ledger whose rows are still in PostgreSQL, or 0.
-        self.trimmed_through = 0
+        self.trimmed_through = 0  # Highest id of a trimmed ledger whose rows are still stored, or 0
         self._cache = cache
         self.policy = policy
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
@@ -312,7 +309,6 @@ class TopicLog:
                 start = at
 
     def _record(self, run: list[StoredEntry]) -> None:
-        """Record the running totals of these entries, and of the entry before the first."""
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]
         size_bytes = [entry.cumulative_bytes for entry in run]

@@ -1,14 +1,10 @@
 """Group commit: one statement stores the sends of many topics. Receipts follow in send order after COMMIT.
 
-While a commit is in flight, the writer gathers new sends. An idle writer stores a send at once. A topic has at
-most one commit in flight, so its receipts stay in order.
+A topic has at most one commit in flight, so its receipts stay in order.
 
-A lane is one connection to PostgreSQL. With two lanes, PostgreSQL syncs one commit while it executes the next
+A lane is a task with its own connection. With two lanes, PostgreSQL syncs one commit while it executes the next
 statement. A third lane copies a busy topic's next sends to PostgreSQL during a commit, and commits these sends
 afterwards.
-
-If the outcome of a commit is unknown, the writer makes sure that the old statement can store nothing more. Then the
-writer reads what was stored.
 """
 
 from __future__ import annotations
@@ -92,7 +88,7 @@ class Writer:
         finally:
             log.is_taken = False
         if not log.is_open or not log.has_sends():
-            return  # Meanwhile, the log was closed, paused or emptied
+            return
         if log.needs_ledger(now_ms, self._segments.open_id):
             self.submit(log)
             return
@@ -109,13 +105,11 @@ class Writer:
             self._wait_for_commit(log)
 
     def _wait_for_commit(self, log: TopicLog) -> None:
-        """Queue the following batch again, and copy nothing more while the current commit is in flight."""
         log.take_back_following()
         if log.in_flight is not None:
             log.in_flight.can_be_followed = False
 
     async def _roll(self, logs: list[TopicLog], now_ms: int) -> None:
-        """Open a new ledger for each log. A failure on one topic does not affect the other topics."""
         segment_id = self._segments.open_id
         for log in logs:
             log.is_taken = True
@@ -162,7 +156,7 @@ class Writer:
     def _take(self, log: TopicLog, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch | None:
         try:
             return log.take_batch(max_entries=max_entries, max_bytes=max_bytes, now_ms=now_ms)
-        except Exception as error:  # Refuse only the sends of this topic
+        except Exception as error:
             self._refuse(log, error)
             return None
 
@@ -201,7 +195,6 @@ class Writer:
                 each.fence("an internal error left the outcome of an append unknown; see the broker's log")
 
     async def _store(self, lane: Lane, batches: dict[TopicLog, AppendBatch]) -> None:
-        """Store these batches, and handle failures."""
         if not batches:
             return
         try:
@@ -282,7 +275,6 @@ class Writer:
     async def _store_one_by_one(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
-        """Store batches one by one, so that a topic's failure does not affect the others."""
         if len(batches) == 1:
             self._refuse(next(iter(batches)), error)
             return
@@ -303,7 +295,7 @@ class Writer:
     async def _not_stored(
         self, lane: Lane, batches: dict[TopicLog, AppendBatch]
     ) -> dict[TopicLog, AppendBatch]:
-        """Find out which batches an interrupted statement did not store, and return these batches.
+        """Return the batches that an interrupted statement did not store.
 
         Advancing the owner epochs waits for the end of the old statement. After that, the outcome is final.
         """
@@ -334,7 +326,6 @@ class Writer:
         return missing
 
     async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
-        """Return whether a batch is stored. The answer is final only after the owner epoch has advanced."""
         last = batch.entries[-1]
         stored = await repeat_until_done(
             self._pool,

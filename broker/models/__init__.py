@@ -1,6 +1,6 @@
 """The broker's tables in PostgreSQL.
 
-Code that handles messages never uses the ORM. Times are stored as `timestamptz` or as milliseconds since 1970.
+Code that handles messages never uses the ORM.
 """
 
 from __future__ import annotations

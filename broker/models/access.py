@@ -16,7 +16,7 @@ class GrantedPermission(models.Model):
     topic = models.TextField(db_default="")  # Full name, without a partition
     subscription = models.TextField(db_default="")  # A subscription on any topic of the namespace
     role = models.TextField()
-    permission = models.CharField(max_length=16)  # On a tenant, only `admin` is possible
+    permission = models.CharField(max_length=16)
 
     class Meta:
         db_table = "vela_permission"

@@ -10,7 +10,6 @@ from broker.models.topics import Topic
 
 __all__ = ["Act", "Bookmark"]
 
-# Takes `tenant/namespace` or `tenant/*` from `topic_name`. Without a match, the result is an empty string.
 _NAMESPACE = Coalesce(
     models.Func("topic_name", models.Value("^(?:[a-z-]+://)?([^/]+/[^/]+)"), function="substring"),
     models.Value(""),
@@ -24,7 +23,7 @@ class Act(models.Model):
         PLAN_REQUESTED = "plan_requested"
         PLANNED = "planned"
         APPLY_REQUESTED = "apply_requested"
-        APPLYING = "applying"  # A long act is in progress. A restarted broker continues the act
+        APPLYING = "applying"  # A restarted broker continues the act
         APPLIED = "applied"
         REFUSED = "refused"
         FAILED = "failed"
@@ -44,13 +43,13 @@ class Act(models.Model):
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")
     progress = models.JSONField(null=True)
-    message = models.BinaryField(null=True)  # The entry to publish. NULL after the act has ended
+    message = models.BinaryField(null=True)  # The entry to publish, or NULL after the act has ended
     who = models.TextField()
     origin = models.TextField()  # For example "command line" or "console 127.0.0.1"
     reason = models.TextField(default="")
     cursor_version = models.BigIntegerField(null=True)
     cursor_before = models.BinaryField(null=True)
-    acked_since = models.BinaryField(null=True)  # Acks since the act. An undo keeps these acks
+    acked_since = models.BinaryField(null=True)  # Acks since the act, which an undo keeps
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
     # The unique constraint below already indexes this column.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)

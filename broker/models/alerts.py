@@ -58,7 +58,7 @@ class AlertFiring(models.Model):
     below_since_ms = models.BigIntegerField(null=True)
     cleared_ms = models.BigIntegerField(null=True)
     is_told = models.BooleanField(default=False)
-    # True if a notification said that the alert cleared, or if no such notification is needed.
+    # True if a notification said that the alert cleared, or if no such notification is needed
     is_clear_told = models.BooleanField(default=False)
 
     class Meta:

@@ -1,8 +1,4 @@
-"""The writer's lanes. Each lane is a task with its own connection, and stores the waiting sends of producers.
-
-Normally, at most two lanes store at a time. Meanwhile, a third lane may copy more rows of a log to PostgreSQL, and
-commits these rows after the earlier rows of the log.
-"""
+"""The writer's lanes. Each lane is a task with its own connection, and stores the waiting sends of producers."""
 
 from __future__ import annotations
 
@@ -39,12 +35,12 @@ _RETRY_MOST_S: Final = 1.0
 class _Job(Enum):
     NONE = auto()
     STORING = auto()
-    FOLLOWING = auto()  # Copies rows to PostgreSQL, but may not commit them yet
+    FOLLOWING = auto()
 
 
 @dataclass(slots=True)
 class Lane:
-    """One lane. Its connection opens at the first use, and opens again after a loss."""
+    """One lane and its connection to PostgreSQL."""
 
     name: str
     conninfo: str
@@ -88,8 +84,7 @@ class Lanes:
         self._store = store
         self._follow = follow
         self.ready = ReadyLogs()
-        # Logs whose next rows a lane may copy, in the order in which they were submitted.
-        self._followed: dict[TopicLog, None] = {}
+        self._followed: dict[TopicLog, None] = {}  # Used as an ordered set
         self._lanes = [Lane(f"writer {number}", conninfo) for number in range(_LANES)]
         self._idle: deque[asyncio.Future[None]] = deque()
         self._tasks: list[asyncio.Task[None]] = []
@@ -113,8 +108,7 @@ class Lanes:
     def submit(self, log: TopicLog) -> None:
         """Queue a log that has waiting sends.
 
-        Does nothing if the log is already queued, is in use by a lane or is paused. If a batch of the log is in flight,
-        queues the log only if a lane may copy the log's next rows during the commit.
+        Does nothing if the log is already queued, is in use by a lane or is paused.
         """
         if log.is_queued or log.is_taken or log.is_paused:
             return
@@ -142,7 +136,7 @@ class Lanes:
     def _wake(self) -> None:
         while self._idle and self._next_job() is not _Job.NONE:
             waiter = self._idle.popleft()
-            if not waiter.done():  # The future of a cancelled lane is done
+            if not waiter.done():
                 waiter.set_result(None)
                 return
 

@@ -1,8 +1,5 @@
 """The logs that wait for a lane. A lane is a task of the writer.
 
-Each log waits in one of three queues, first in `_new`. A check for a usable ledger may move the log to `_sound` or
-`_full`. No log is checked more than twice.
-
 A segment is a set of PostgreSQL tables with the ledgers of many topics.
 """
 
@@ -22,8 +19,8 @@ class ReadyLogs:
 
     def __init__(self) -> None:
         self._new: deque[TopicLog] = deque()
-        self._sound: deque[TopicLog] = deque()  # Logs that needed no new ledger when checked
-        self._full: deque[TopicLog] = deque()  # Logs that needed a new ledger when checked
+        self._sound: deque[TopicLog] = deque()  # Needed no new ledger at the last check
+        self._full: deque[TopicLog] = deque()  # Needed a new ledger at the last check
         self._is_turn_of_full = False
 
     def __len__(self) -> int:

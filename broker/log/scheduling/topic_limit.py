@@ -1,8 +1,8 @@
 """Limit how much one topic may add to one SQL statement of the writer.
 
-Without a limit, a busy topic could fill whole statements, and topics with few messages (light topics) would wait. While
-light topics publish, no topic may add more than `BESIDE_LIGHT`. While only busy topics publish, this limit does not
-apply, because small statements would lower the throughput by a third.
+While topics with few messages (light topics) publish, no topic may add more than `BESIDE_LIGHT`, so that light topics
+need not wait. At other times, this limit does not apply, because small statements would lower the throughput by a
+third.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ class Size(NamedTuple):
     size_bytes: int
 
 
-# 1,000 rows of 1 KB take about 15 ms. More rows would only add latency. A client may send 4 MiB without waiting for
-# a receipt, so 2 MiB can commit while the broker receives the next 2 MiB.
+# More rows would only add latency. A client may send 4 MiB without waiting for a receipt, so 2 MiB can commit while the
+# broker receives the next 2 MiB.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
-# How long `BESIDE_LIGHT` applies after a light topic has published alongside another topic.
-_LASTS_S: Final = 0.1
+_LASTS_S: Final = 0.1  # How long `BESIDE_LIGHT` applies after a light topic has published
 
 
 class TopicLimit:

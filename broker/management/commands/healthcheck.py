@@ -18,11 +18,6 @@ _LEAST_AGE_S = 15.0
 
 
 class Command(BaseCommand):
-    """Broker and console must report that they are ready.
-
-    Beat must recently have sent Celery's periodic task, and the worker must recently have run this task.
-    """
-
     help = "Check one role, or all of them: broker, console, worker, beat."
     requires_system_checks = []  # noqa: RUF012 - Django's own type
 

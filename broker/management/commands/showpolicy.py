@@ -20,8 +20,6 @@ from broker.topics.policies import Holder, PolicyDocuments, PolicyState
 
 
 class Command(BaseCommand):
-    """The command needs no running broker."""
-
     help = "Show the policies in force on a namespace or a topic."
     requires_system_checks = ()  # The checks would slow down every call
 
