@@ -14,10 +14,7 @@ STOPPING: Final = "STOPPING=1"
 
 
 def tell(state: str) -> None:
-    """Send the state to the service manager's socket, if NOTIFY_SOCKET is set.
-
-    Ignores errors, because the service manager has its own timeout.
-    """
+    """Send the state to the service manager, if NOTIFY_SOCKET is set. Ignores errors."""
     address = os.environ.get(SOCKET_VARIABLE, "")
     if not address:
         return

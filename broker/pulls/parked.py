@@ -27,8 +27,7 @@ __all__ = ["ParkedPulls", "topic_of"]
 
 logger = logging.getLogger(__name__)
 
-# Two pulls of a queue get the same answer if they have the same offset, message limit and filter.
-_Question: TypeAlias = "tuple[int, int, Matches | None]"
+_Question: TypeAlias = "tuple[int, int, Matches | None]"  # Offset, message limit and filter
 
 
 class ParkedPulls:
@@ -62,13 +61,13 @@ class ParkedPulls:
         return len(self._table)
 
     def take_changed(self, most: int) -> dict[QueueKey, list[ParkedPull]]:
-        """Return the parked pulls of changed queues, up to the given number of queues."""
+        """Take the changed queues with their parked pulls. `most` limits the number of queues."""
         taken = [self._changed.pop() for _ in range(min(most, len(self._changed)))]
         queues = self._table.queues()
         return {key: list(queues.get(key, ())) for key in taken}
 
     def changed_again(self, keys: Iterable[QueueKey]) -> None:
-        """Mark queues as changed again, because storing their rows for the console failed."""
+        """Mark queues as changed again."""
         self._changed.update(keys)
 
     def waits_for(self, name: TopicName) -> bool:
@@ -76,7 +75,7 @@ class ParkedPulls:
         return _key(name) in self._table
 
     async def pull(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a pull, or park it. Raises BrokerError and psycopg.Error. Safe to repeat."""
+        """Answer a pull, or park it. Raises BrokerError and psycopg.Error."""
         found = self.pull_now(topic, ask)
         return self._counted(await self._reader.read(topic, ask)) if found is None else found
 
@@ -137,7 +136,7 @@ class ParkedPulls:
             self._execute(topic, parked, entries, shared)
 
     def run_due(self, now_ms: int) -> int:
-        """Answer pulls that have timed out or whose queue has new messages. Return the number of answered pulls."""
+        """Answer pulls that have timed out or whose queue has new messages. Return how many."""
         ready = self._table.check(now_ms, self._end_of, _log_error)
         self._changed.update(parked.key for parked in ready)
         for parked in ready:
@@ -183,7 +182,6 @@ class ParkedPulls:
         entries: Sequence[StoredEntry],
         shared: dict[_Question, PullAnswer],
     ) -> None:
-        """Answer a parked pull, even if an error occurs. `shared` keeps answers for pulls with the same question."""
         try:
             low, end = bounds(topic)
             if not low <= parked.offset <= end:

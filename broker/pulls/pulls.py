@@ -21,7 +21,7 @@ __all__ = ["Pulls"]
 
 
 class Pulls:
-    """Passes each request to its queue."""
+    """Passes pull requests to their queues."""
 
     def __init__(
         self, topics: Topics, parked: ParkedPulls, offsets: GroupOffsets, *, is_ready: Callable[[], bool]
@@ -32,7 +32,7 @@ class Pulls:
         self._is_ready = is_ready
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a long-poll pull or park it. Raises BrokerError and psycopg.Error. Safe to repeat."""
+        """Answer a long-poll pull, or park it. Raises BrokerError and psycopg.Error."""
         return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:

@@ -58,12 +58,11 @@ def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
 
 
 class PullReader:
-    """Reads messages for pulls. Remembers where each answer ended, because the client's next pull begins there."""
+    """Reads messages for pulls."""
 
     def __init__(self, *, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
         self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # Keys are topic id and offset
-        # Caches decoded batches, because several pulls may read the same batch.
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
@@ -135,7 +134,7 @@ class PullReader:
         )
 
     def messages(self, entry: StoredEntry) -> list[Message] | None:
-        """Return an entry's messages, or None if they are unreadable. A marker has no messages."""
+        """Return an entry's messages, or None if they are unreadable."""
         position = Position(entry.ledger_id, entry.entry_id)
         if position in self._decoded:
             return self._decoded[position]
@@ -178,10 +177,7 @@ class PullReader:
         return Position(ledger.ledger_id, await self._search(topic, ledger, offset))
 
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
-        """Find the entry with the message at `offset` by alternating interpolation and bisection.
-
-        Interpolation is fast if every entry has one message. Bisection limits the number of probes if batch sizes vary.
-        """
+        """Alternate interpolation and bisection, because interpolation alone is slow if batch sizes vary."""
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages
         turn = 0

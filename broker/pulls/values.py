@@ -29,7 +29,7 @@ class PullStatus(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAsk:
-    """A request for one queue's messages from an offset on."""
+    """A request for messages of one queue."""
 
     topic: TopicName
     queue: int  # The partition, or 0 if the topic has no partitions
@@ -54,11 +54,11 @@ class PullAnswer:
 
     status: PullStatus
     next_begin_offset: int
-    min_offset: int  # 0 if the queue could not be read or the broker is stopping
+    min_offset: int  # 0 if unknown
     max_offset: int  # Offset of the next message to be stored
     partition: int  # -1 if the topic has no partitions
     messages: Sequence[PulledMessage] = ()
-    unreadable_messages: int = 0  # Includes encrypted messages
+    unreadable_messages: int = 0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -29,7 +29,7 @@ ADMIN: Final = "admin"
 class StoredAccess:
     """The stored permissions and revoked tokens."""
 
-    grants: Grants  # Without superusers and metrics roles, which are in the settings
+    grants: Grants  # Without superusers and metrics roles
     revoked_tokens: frozenset[str]  # Token ids
 
 

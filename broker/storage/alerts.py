@@ -29,7 +29,7 @@ __all__ = [
     "trim",
 ]
 
-# A rule about message age reads at most this many cursors. The largest backlogs come first.
+# A rule about message age reads at most this many cursors.
 _LOOKED_AT = 2000
 _STATEMENT_TIMEOUT_MS = 5000
 

@@ -15,7 +15,7 @@ _SQLSTATES: Final = (
     "08",  # Lost connection
     "28",  # Refused login, for example while somebody changes the password
     "40",  # Deadlock or another conflict that rolled the statement back
-    "53",  # No disk, memory or connection left
+    "53",  # No disk space, memory or connections left
     "55006",  # Object in use
     "55P03",  # Lock in use
     "57P",  # The server is starting or stopping, or has ended the session

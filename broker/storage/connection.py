@@ -62,7 +62,7 @@ def is_outcome_unknown(error: psycopg.Error, *, is_closed: bool) -> bool:
     """Return whether a failed statement may have committed.
 
     If the server reports an error and keeps running, the statement has not committed. If psycopg cannot convert the
-    values, it does not send the statement. SQLSTATE class 08 means a lost connection, and 57P means a stopping server.
+    values, it does not send the statement.
     """
     if is_closed:
         return True

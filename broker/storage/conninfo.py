@@ -12,11 +12,7 @@ __all__ = ["conninfo"]
 
 
 def conninfo() -> str:
-    """Return the connection string of the default database.
-
-    VELA_DATABASE_NAME overrides the database's name. The connection string includes all options that libpq knows, and
-    all options with string values. Other options are for Django or psycopg.
-    """
+    """Return the connection string of the default database."""
     database = settings.DATABASES["default"]
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
     options = {

@@ -1,7 +1,7 @@
 """Read and change acts in PostgreSQL.
 
-An act is a recorded change by an operator, a program, a client or the broker. An act that moves a cursor has an
-overlay. While the act can be undone, the overlay collects acks of messages that the cursor moved past.
+An act is a recorded change. If an act moved a cursor, the act's overlay collects later acks of messages that the
+cursor moved past.
 
 This file has over 400 lines, because each statement has a separate function with many named parameters.
 """
@@ -66,7 +66,7 @@ class WaitingAct:
 
     act_id: int
     kind: str
-    is_apply: bool  # False = the request asks for a plan
+    is_apply: bool  # False if the request asks for a plan
     topic_id: int | None
     subscription_id: int | None
     topic_name: str
@@ -108,7 +108,7 @@ class OpenUndo:
 PEOPLE: Final = ("console", "api")
 """The origin of a logged-in user's request begins with one of these words."""
 SECOND_PERSON_S: Final = 24 * 3600
-"""Seconds that a plan waits for a second person to apply it, unless VELA_PLAN_EXPIRY_S is longer."""
+"""A plan waits at least this long for a second person to apply it."""
 
 PLAN_REQUESTS: Final = {
     "subscription": "request_plan",
@@ -320,8 +320,8 @@ async def apply_to_cursor(
 ) -> bool:
     """Store a cursor's new state with the act's result. Safe to repeat.
 
-    Return False if the topic is fenced or the subscription was deleted. `before` and `passed` are stored
-    for an undo. `passed` has the entries that the act acked beyond the new mark-delete position.
+    Return False if the topic is fenced or the subscription was deleted. `passed` has the entries that the
+    act acked beyond the new mark-delete position.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),
@@ -425,7 +425,7 @@ async def record_commit(
     origin: str,
     cursor_version: int,
 ) -> None:
-    """Record a pull consumer's commit. A subscription's commits from one origin share an act for 24 hours."""
+    """Record a pull consumer's commit."""
     await connection.execute(
         query("acts", "record_commit"),
         {
@@ -491,7 +491,7 @@ async def store_overlays(
 
 
 def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
-    """Encode the batch inside which a move ended. `remaining` is the bitset of unacked messages in hexadecimal."""
+    """Encode the batch in which a move ended. `remaining` is the bitset of unacked messages in hexadecimal."""
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 

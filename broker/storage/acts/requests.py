@@ -62,7 +62,7 @@ def request_apply(
 ) -> bool:
     """Request to apply a plan. Return False if the plan cannot be applied now.
 
-    `allowed_drift_messages` is how many more messages than planned the act may affect. If None, the plan sets it.
+    `allowed_drift_messages` is how many messages the act may affect beyond its plan. If None, the plan sets the limit.
     """
     with short_connection("vela act") as connection:
         row = connection.execute(
@@ -106,6 +106,6 @@ def wait(act_id: int, wait_s: float) -> Row | None:
             left_s = deadline_s - time.monotonic()
             if row is None or row[2] not in _WAITING or left_s <= 0:
                 return row
-            # An answer to any act wakes this loop. Polling finds an answer whose notification was lost.
+            # The loop also polls, because a notification can be lost.
             for _ in connection.notifies(timeout=min(_POLL_S, left_s), stop_after=1):
                 break

@@ -1,11 +1,4 @@
-"""Encode ack sets, cursor snapshots and overlays for bytea columns.
-
-An act is a recorded move of a cursor. The act's overlay has later acks of messages that the cursor moved past.
-
-Encoded ack sets begin with a version byte. For each partly acked entry, the entry id (u64), the bitset's size in bytes
-(u16) and the bitset follow. Numbers are little-endian. A bit is 1 if the message is unacked. The version byte is stored
-even without ack sets, because the query `flush` takes an empty value as unchanged.
-"""
+"""Encode ack sets, cursor snapshots and overlays for bytea columns."""
 
 from __future__ import annotations
 
@@ -27,11 +20,14 @@ __all__ = [
 ]
 
 _VERSION = b"\x01"
-_HEAD = struct.Struct("<QH")
+_HEAD = struct.Struct("<QH")  # Entry id, and size of the bitset in bytes
 
 
 def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
-    """Encode bitsets of unacked messages. The keys are entry ids."""
+    """Encode bitsets of unacked messages. The keys are entry ids.
+
+    The result is never empty, because the query `flush` takes an empty value as unchanged.
+    """
     parts = [_VERSION]
     for entry_id, bits in ack_sets.items():
         size = (bits.bit_length() + 7) // 8
@@ -98,7 +94,7 @@ def encode_overlay(overlay: AckOverlay) -> bytes:
 
 
 def decode_overlay(data: bytes, *, mark_delete: Position) -> AckOverlay:
-    """Decode bytes from `encode_overlay`. The act's stored result has `mark_delete`."""
+    """Decode bytes from `encode_overlay`. `mark_delete` comes from the act's stored result."""
     raw = json.loads(data)
     return AckOverlay(
         mark_delete=mark_delete,

@@ -127,7 +127,6 @@ async def create_subscription(
             "acked_messages": state.acked_messages,
             "acked_entries": state.acked_entries,
             "acked_bytes": state.acked_bytes,
-            # A cursor that begins inside a batch has an ack set.
             "ledgers": [chunk.ledger_id for chunk in state.chunks],
             "chunks": [chunk.chunk for chunk in state.chunks],
             "bits": [chunk.bits for chunk in state.chunks],
@@ -223,16 +222,13 @@ async def flush(
 
 
 def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes | None, bytes | None]]:
-    """Yield the key, bitmap and ack sets of each changed chunk. A chunk has the acks of 32,768 consecutive entries.
-
-    A value of None leaves the stored column unchanged. An empty value would do the same, so an empty bitmap becomes a
-    zero byte. A chunk that was dropped and added again needs both columns, because its stored row is out of date.
-    """
     again = set(change.dropped)
     for key in change.bitmaps.keys() | change.ack_sets.keys():
         bits, sets = change.bitmaps.get(key), change.ack_sets.get(key)
+        # If a chunk was dropped and added again, both columns of its stored row are out of date.
         if key in again:
             bits, sets = bits or b"", sets or {}
+        # The query `flush` takes an empty value as unchanged.
         yield (
             key,
             None if bits is None else bits or b"\0",

@@ -35,5 +35,5 @@ async def delete(connection: Connection, topic_ids: Sequence[int]) -> None:
 
 
 async def forget_all(connection: Connection) -> None:
-    """Delete all rows, because they are from an earlier broker."""
+    """Delete all rows."""
     await connection.execute(query("parked", "forget_all"))

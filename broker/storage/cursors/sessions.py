@@ -170,10 +170,9 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
-    """If a subscription was last reported before `before_ms`, mark it as stuck or idle, and update its topic.
+    """Mark subscriptions that were last reported before `before_ms` as stuck or idle, and update their topics.
 
-    A subscription is stuck if its backlog has messages that are ready for delivery. One call changes at most `limit`
-    subscriptions and `limit` topics. Call this function again until it returns less than `limit`.
+    Call this function again until it returns less than `limit`.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {

@@ -1,7 +1,4 @@
-"""Roll chart points up into longer buckets, and remove old points.
-
-Each step is a separate transaction. If a run is killed, the next run repeats the lost step.
-"""
+"""Roll chart points up into longer buckets, and remove old points."""
 
 from __future__ import annotations
 
@@ -91,7 +88,7 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     """Remove points that are older than their resolution's `kept_ms`. Return how many were removed. Safe to repeat.
 
-    Each resolution gets an equal part of `budget_s`. Points that are not rolled up yet are kept.
+    Points that are not rolled up yet are kept.
     """
     gone = 0
     with task_connection("vela task") as connection:

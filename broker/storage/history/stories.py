@@ -1,7 +1,4 @@
-"""Rows of delivery stories, which tell what happened to the entries of a subscription.
-
-The broker appends rows, and Celery removes old rows.
-"""
+"""Rows of delivery stories, which tell what happened to the entries of a subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compacted topics in PostgreSQL. Each call is one statement.
+"""Compacted topics in PostgreSQL.
 
 Each compaction run has a number, `attempt`, which is also the `generation` of the entries that the run stores. A
 function with the parameter `owner_epoch` returns None if the topic is fenced.
@@ -64,7 +64,7 @@ class StoredCompaction:
     """The stored state of a topic's compaction."""
 
     horizon: Horizon
-    generation: int  # Run number of the entries that readers get, or 0
+    generation: int  # 0 until a run succeeds or the topic is emptied
     attempt: int  # Number of the latest run
     kept: Kept
     failures: int = 0  # Consecutive failures
@@ -91,7 +91,7 @@ class CompactedPage:
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
     """Load the state of a topic's compaction, or return None.
 
-    If a run is stored as running, the run is marked as failed, because its broker has usually stopped.
+    A run that is stored as running is marked as failed.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
