@@ -1,7 +1,6 @@
 """Start and stop the broker's process.
 
-Twisted and asyncio share one event loop. The ports are bound before the broker waits for the database lock, so a port
-in use is reported at once.
+The ports are bound before the broker waits for the database lock, so a port in use is reported at once.
 """
 
 from __future__ import annotations
@@ -169,7 +168,6 @@ async def _listen(
 
 
 async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
-    """Start the broker, or return False if the process is asked to stop first."""
     starting = asyncio.ensure_future(broker.start())
     told = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)

@@ -29,10 +29,7 @@ _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIV
 
 
 class ProducerAccess:
-    """The producers of one topic, attached or waiting for exclusive access.
-
-    Awaits `store_epoch` before a producer gets exclusive access, and `prepare` before any producer may send.
-    """
+    """The producers of one topic, attached or waiting for exclusive access."""
 
     def __init__(
         self,
@@ -64,7 +61,7 @@ class ProducerAccess:
         return bool(self._waiting) or self._exclusive is not None
 
     async def admit(self, producer: Producer) -> None:
-        """Attach a producer, or let it wait for exclusive access. A waiting producer cannot send yet.
+        """Attach a producer, or let it wait for exclusive access.
 
         Raises ProducerBusy, ProducerFenced, ServiceNotReady, and the errors of `store_epoch`. After an error or a
         cancellation, call `remove`.
@@ -113,14 +110,12 @@ class ProducerAccess:
                 return
 
     def _in_the_way_of(self, producer: Producer) -> Producer | None:
-        """Return the producer with the same name, or else the producer that is about to get exclusive access."""
         named = self.producers.get(producer.name)
         if named is not None or self._exclusive is None:
             return named
         return None if self._exclusive.is_ready else self._exclusive
 
     def _comes_back(self, producer: Producer, other: Producer) -> bool:
-        """Return whether the client of the exclusive producer `other` has reconnected as `producer`."""
         known_epoch = producer.request.topic_epoch
         is_owner = other is self._exclusive and other.is_ready and other.name == producer.name
         return is_owner and known_epoch is not None and known_epoch == self.topic_epoch
@@ -144,7 +139,7 @@ class ProducerAccess:
             other.closed_by_broker(ProducerFenced(reason))
 
     async def _take(self, producer: Producer) -> None:
-        """Store the next topic epoch and attach the producer. The caller must set `_exclusive` first."""
+        """Attach the producer. The caller must set `_exclusive` first."""
         epoch = next_epoch(self.topic_epoch, producer.request.topic_epoch)
         try:
             await self._store_epoch(epoch)
@@ -170,10 +165,7 @@ class ProducerAccess:
         producer.admitted(epoch)
 
     def remove(self, producer: Producer) -> None:
-        """Remove an attached or waiting producer. Safe to repeat.
-
-        If no attached producer is left, the first waiting producer gets exclusive access.
-        """
+        """Remove an attached or waiting producer. Safe to repeat."""
         if producer in self._waiting:
             self._waiting.remove(producer)
         if self.producers.get(producer.name) is producer:

@@ -1,7 +1,4 @@
-"""Recognize repeated sends to one topic.
-
-The state in the database lags behind the log. A new owner of the topic reads the rest from the log.
-"""
+"""Recognize repeated sends to one topic."""
 
 from __future__ import annotations
 
@@ -42,8 +39,7 @@ class DeduplicationFlush:
 class TopicDeduplication:
     """The deduplication state of one topic. Call the methods only from the event loop.
 
-    If a send in flight is repeated, the repeat waits until the first send is stored. After deduplication is switched
-    off, the topic keeps this object until no repeat waits.
+    If a send in flight is repeated, the repeat waits until the first send is stored.
     """
 
     def __init__(self, through: Position) -> None:
@@ -57,8 +53,7 @@ class TopicDeduplication:
         self._gone: set[str] = set()
         self._is_dirty = True  # Store `through` even if no producer ever connects
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
-        # Parsed marks by the id() of the request. A mark holds the sequence ids of one entry.
-        self._marks: dict[int, tuple[SendRequest, Mark]] = {}
+        self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # The keys are id(request)
         self._settled = asyncio.Event()
         self._is_closed = False
 
@@ -119,7 +114,7 @@ class TopicDeduplication:
         return [(producer, repeat.request) for producer, repeat, _ in waiting]
 
     def switch_off(self) -> None:
-        """Let every send be stored from now on. Waiting calls of `last_sequence_id` return."""
+        """Let every send be stored from now on."""
         self.is_enabled = False
         self._settled.set()
 
@@ -136,7 +131,7 @@ class TopicDeduplication:
     async def last_sequence_id(self, name: str) -> int:
         """Return the last stored sequence id of a producer name, or -1.
 
-        While deduplication is on, waits until no send under this name is in flight.
+        With deduplication on, this waits until no send under the name is in flight.
         """
         while self.is_enabled and not self._filter.is_settled(name) and not self._is_closed:
             self._settled.clear()
@@ -197,10 +192,6 @@ class TopicDeduplication:
         self._gone.discard(name)
 
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
-        """Return the mark of a send.
-
-        The SEND command may lack a batch's last sequence id or a chunk's id, so the entry is parsed.
-        """
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):
             return Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))
@@ -208,6 +199,7 @@ class TopicDeduplication:
         if known is not None and known[0] is request:
             return known[1]
         mark = Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))
+        # The SEND command may lack a batch's last sequence id or a chunk's id.
         found = mark_of_entry(request.data, flags)
         # A copied entry still has the name and sequence ids of its original producer.
         if found is not None and found[0] == producer.name:
@@ -225,7 +217,7 @@ class TopicDeduplication:
 
 
 def mark_of_entry(data: bytes, flags: int) -> tuple[str, Mark] | None:
-    """Return the producer name and the mark of a log entry, or None if the header is corrupt."""
+    """Return the producer name and the sequence ids of a log entry, or None if the header is corrupt."""
     try:
         header = parse_header(data)
     except EntryCorrupt:

@@ -60,14 +60,14 @@ class DeduplicatedTopic(Protocol):
 
 
 class DeduplicationKeeper:
-    """Loads and stores deduplication states. Forgets producers that were absent for `expiry_ms`."""
+    """Loads and stores deduplication states."""
 
     def __init__(self, pool: ConnectionPool, tasks: BackgroundTasks, clock: Clock, *, expiry_ms: int) -> None:
         self._pool = pool
         self._tasks = tasks
         self._clock = clock
         self._expiry_ms = expiry_ms
-        # Ids of topics whose stored state is being deleted. A flush skips these topics.
+        # Ids of topics whose stored state is being deleted.
         self._forgetting: set[int] = set()
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
@@ -90,11 +90,7 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store the changes of these topics. Raises psycopg.Error while the database is unavailable.
-
-        If the database refuses one topic's changes, the other changes are still stored. The next flush includes
-        unstored changes.
-        """
+        """Store the changes of these topics. Raises psycopg.Error while the database is unavailable."""
         try:
             await self._flush(topics)
         except Exception as error:
@@ -135,7 +131,7 @@ class DeduplicationKeeper:
                     ],
                 )
         finally:
-            # The database stores nothing for a topic whose owner epoch has changed. The next flush uses the new epoch.
+            # The database stores nothing for a topic whose owner epoch has changed.
             for topic_id, (_, deduplication, changed) in taken.items():
                 if topic_id in stored:
                     deduplication.stored_through = changed.through

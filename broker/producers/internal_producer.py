@@ -1,7 +1,4 @@
-"""The producer that the broker uses for its own messages, such as dead letters.
-
-If the topic closes the producer, unanswered sends fail with SendOutcomeUnknown. The next send reopens the producer.
-"""
+"""The producer that the broker uses for its own messages, such as dead letters."""
 
 from __future__ import annotations
 
@@ -57,10 +54,7 @@ class ProducerOpener(Protocol):
 
 
 class InternalProducer:
-    """Sends to a topic or its partitions. Call `open` to create a producer.
-
-    An entry's key hash determines the partition. Entries without a key hash go to the partitions in turn.
-    """
+    """Sends to a topic or its partitions. Call `open` to create a producer."""
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
         self.name = name
@@ -83,8 +77,7 @@ class InternalProducer:
     ) -> InternalProducer:
         """Open a producer on the topic. Safe to cancel.
 
-        `name` must be unique on the topic. If the subscription `initial_subscription` does not exist, it is created
-        at the oldest stored message. After a retriable error, retries for up to `reopen_s` seconds. Raises BrokerError.
+        `name` must be unique on the topic. Retriable errors are retried for `reopen_s` seconds. Raises BrokerError.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await _repeated(
@@ -147,10 +140,9 @@ class InternalProducer:
         deliver_at_ms: int = 0,
         schema_version: bytes = b"",
     ) -> Receipt:
-        """Encode one message and append it as one entry. Raises the errors of `send`.
+        """Encode one message and append it as one entry.
 
-        Compresses a message that is too large for a frame. Raises MessageTooLarge if the compressed message is still
-        too large.
+        Raises the errors of `send`. Raises MessageTooLarge if even the compressed message is too large.
         """
 
         def encoded(sequence_id: int, compression: Compression = Compression.NONE) -> bytes:
@@ -212,7 +204,6 @@ class InternalProducer:
 async def _repeated(
     call: Callable[[], Awaitable[T]], *, for_s: float, is_over: Callable[[], bool] = lambda: False
 ) -> T:
-    """Repeat `call` after retriable errors, for up to `for_s` seconds."""
     loop = asyncio.get_running_loop()
     until_s, wait_s = loop.time() + for_s, _FIRST_WAIT_S
     while True:
@@ -241,9 +232,9 @@ class _Lane(AwaitedSends):
         self._is_closed = False
 
     async def opened(self) -> OpenedProducer:
-        """Return the producer. Open it if necessary. Callers are served in order.
+        """Return the producer. Open it if necessary.
 
-        If opening fails, every waiting caller gets the same error at once.
+        If opening fails, every waiting caller gets the same error.
         """
         earlier = self._open_error
         async with self._opening:

@@ -119,7 +119,7 @@ class Producer:
 
     @property
     def is_deduplicated(self) -> bool:
-        """Whether a repeated sequence id means a repeated send. False for the broker's own producers."""
+        """Whether a repeated sequence id means a repeated send."""
         return self.identity.face != "internal"
 
     def send(self, request: SendRequest) -> None:
@@ -139,10 +139,7 @@ class Producer:
         self._topic.append(self, request)
 
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
-        """Record that the latest send repeats an earlier send.
-
-        The repeat gets its receipt in the order of the sends, once the earlier send is stored.
-        """
+        """Record that the latest send repeats an earlier send."""
         repeat = Repeat(self._settled + self._pending - 1, request, is_stored=is_stored)
         self._repeats.append(repeat)
         if is_stored:

@@ -1,9 +1,4 @@
-"""Limit the total bytes of unanswered publishes in the process.
-
-Above the limit, the broker stops reading from connections that publish. When the total falls to half of the limit,
-reading resumes. The total is sure to fall, because the broker can answer the counted publishes without reading another
-frame.
-"""
+"""Limit the total bytes of unanswered publishes in the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema registry. Versions stay in memory after their first use."""
+"""The schema registry."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ async def _compare(
     schema: SchemaDefinition,
     strategy: SchemaCompatibility,
 ) -> None:
-    """Compare one version at a time. Between two versions, the broker serves other connections."""
     for number, each in enumerate([[version] for version in compared_versions(versions, strategy)] or [[]]):
         if number:
             await asyncio.sleep(0)
@@ -76,8 +75,8 @@ async def _compare(
 class Schemas:
     """The schemas of all topics.
 
-    Every method takes the full name of the base topic, because all partitions share its schemas. Callers must pass a
-    client's schema to `check_schema` first.
+    `topic` is the full name of a base topic, never of a partition. Callers must pass a client's schema to
+    `check_schema` first.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
@@ -132,8 +131,7 @@ class Schemas:
     async def delete(self, topic: str) -> int:
         """Add a version that marks the topic's schema as deleted, and return the version number.
 
-        Old versions remain readable, because stored messages refer to them. Raises SchemaNotFound and
-        IncompatibleSchema.
+        Raises SchemaNotFound and IncompatibleSchema.
         """
         async with self._adding[topic]:
             while True:
@@ -143,7 +141,6 @@ class Schemas:
                     return version
 
     async def _append(self, topic: str, schema: SchemaDefinition) -> int | None:
-        """Store the next version and return its number. Return None if the number is already in use."""
         versions = await self._versions(topic)
         if len(versions) >= MAX_VERSIONS:
             raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
@@ -158,7 +155,7 @@ class Schemas:
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
         ):
-            # `versions` is the cached list, unless the list was empty.
+            # This updates the cache, unless `versions` was empty.
             versions.append(StoredSchema(version=version, schema=schema))
             return version
         # Another process stored this version, or an earlier attempt succeeded unnoticed.
@@ -172,7 +169,7 @@ class Schemas:
     async def get(self, topic: str, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
         """Return a schema and its version. If `version` is None, return the latest schema.
 
-        A deleted schema has no latest version. Raises SchemaNotFound and IncompatibleSchema.
+        Raises SchemaNotFound and IncompatibleSchema.
         """
         number = None if version is None else version_number(version)
         stored = await self.versions(topic) if number is None else await self._versions(topic)

@@ -1,6 +1,6 @@
 """Read and commit the offsets of consumer groups that pull.
 
-A group is a durable subscription. The cursor determines the group's offset. A commit is a cumulative ack.
+A group is a durable subscription. A commit is a cumulative ack.
 """
 
 from __future__ import annotations
@@ -140,7 +140,6 @@ class GroupOffsets:
 
 
 async def _offset_of(topic: Topic, subscription: Subscription) -> int:
-    """Return the number of messages before the first unacked message."""
     cursor = subscription.cursor
     index, following = topic.log.index, topic.log.ledgers.next_after(cursor.mark_delete)
     await topic.reader.load_index(index.unknown(cursor.mark_delete))

@@ -24,11 +24,11 @@ __all__ = ["ParkedReport"]
 
 _INTERVAL_S: Final = 1.0
 _QUEUES_AT_ONCE: Final = 500  # About 10 ms of work
-_SHOWN: Final = 50  # Number of pulls that a queue's row lists
+_SHOWN: Final = 50
 
 
 class ParkedReport:
-    """Writes the rows of changed queues once a second. After a failure, tries again."""
+    """Writes the rows of changed queues once a second."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ParkedReport:
         self._clock = clock
         self._parked = parked
         self._topic_in_memory = topic_in_memory
-        self._stored: dict[QueueKey, int] = {}  # Topic ids of the rows in the table
+        self._stored: dict[QueueKey, int] = {}  # Topic ids of the stored rows
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -53,7 +53,7 @@ class ParkedReport:
         )
 
     async def stop(self) -> None:
-        """Stop reporting. The table keeps its rows."""
+        """Stop reporting."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

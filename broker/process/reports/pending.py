@@ -1,7 +1,4 @@
-"""Build rows of a consumer's pending acks. Neighbouring entries of one delivery share a row.
-
-A deadline is the end of an ack timeout, or of the delay after a negative ack.
-"""
+"""Build rows of a consumer's pending acks. Neighbouring entries of one delivery share a row."""
 
 from __future__ import annotations
 
@@ -18,15 +15,12 @@ __all__ = ["MAX_ROWS", "pending_rows"]
 
 MAX_ROWS = 2000  # Limit for one consumer
 
-# Ledger id, first entry, last entry, messages, delivery time, redelivery count and deadline.
+# Ledger id, first entry, last entry, messages, delivery time, redelivery count and deadline
 _Run = tuple[int, int, int, int, int, int, int | None]
 
 
 def pending_rows(subscription: Subscription, consumer: Consumer) -> list[PendingRow]:
-    """Return at most MAX_ROWS rows, lowest positions first.
-
-    If entries are left out, the last row has the subscription's next deadline.
-    """
+    """Return at most MAX_ROWS rows, lowest positions first."""
     runs = _delivered_range if subscription.type.single_active else _pending_runs
     rows: list[PendingRow] = []
     for ledger_id, first, last, messages, delivered_ms, count, deadline_ms in runs(subscription, consumer):
@@ -82,7 +76,6 @@ def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_R
 
 
 def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Yield the range of delivered entries. For Exclusive and Failover, the broker knows nothing more precise."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.log.ledgers

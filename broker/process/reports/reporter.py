@@ -1,8 +1,4 @@
-"""Write in-memory state to the tables that the console shows.
-
-A session is the row of a connected producer or consumer. To judge a subscription means to find its state, for example
-idle.
-"""
+"""Write in-memory state to the tables that the console shows."""
 
 from __future__ import annotations
 
@@ -42,7 +38,7 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_ANEW_AT_ONCE: Final = 1000  # Limit for one report, about 50 ms of work
+_ANEW_AT_ONCE: Final = 1000  # About 50 ms of work
 _JUDGED_AT_ONCE: Final = 1000
 _COME_BACK_MS = 60_000  # Clients of an earlier broker connect again within this time
 
@@ -56,7 +52,7 @@ class Reporter:
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
         self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())
-        # Departed consumers by key, in order of departure. For a reader, the value is None and no departure is stored.
+        # Departed consumers by key, in order of departure. The value is None for a reader.
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()
@@ -64,7 +60,7 @@ class Reporter:
         self._refused: set[Topic] = set()
         self.rates = Rates()
         self.standings = Standings()
-        self._started_ms = 0  # 0 when `_judge_unloaded` has nothing left to do
+        self._started_ms = 0  # 0 = `_judge_unloaded` has nothing to do
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None
@@ -110,7 +106,7 @@ class Reporter:
         self._anew = _with_subscriptions(topics)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Delete the consumer's rows with the next report. Store the departure too, unless the consumer is a reader."""
+        """Delete the consumer's rows with the next report."""
         self._gone_consumers[consumer.key] = (
             departure_of(subscription, consumer, self._clock.now_ms()) if subscription.is_durable else None
         )
@@ -123,7 +119,7 @@ class Reporter:
 
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
-        await self.stories.write()  # Store delivery stories first, because the report makes pages read them
+        await self.stories.write()  # Before the report, because the report makes pages read the stories
         await self._report()
         await self.history.write()
         await self._judge_unloaded()
@@ -148,7 +144,7 @@ class Reporter:
             if not (topics or subscriptions or gone_consumers or gone_producers):
                 return
             await self._write(await self._reports(topics, subscriptions), gone_consumers, gone_producers)
-        except BaseException:  # Report the changes again after any failure
+        except BaseException:
             self._topics |= topics
             self._subscriptions |= subscriptions
             self._gone_consumers = gone_consumers | self._gone_consumers
@@ -156,7 +152,6 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge subscriptions that no client has used since this broker started."""
         now_ms = self._clock.now_ms()
         if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:
             return
@@ -179,7 +174,6 @@ class Reporter:
             )
 
     async def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
-        """Return the reports. Leave out fenced topics, and `Topic` objects that a newer object has replaced."""
         for topic in topics:
             known = self._newest.get(topic.topic_id)
             if not topic.is_fenced and (known is None or known.owner_epoch <= topic.owner_epoch):
@@ -219,7 +213,6 @@ class Reporter:
         gone_consumers: Mapping[int, obstacle_store.DepartureRow | None],
         gone_producers: list[int],
     ) -> None:
-        """Store the reports. Leave out only reports that the database refuses."""
         try:
             await self._store(reports, gone_consumers, gone_producers)
         except Exception as error:
@@ -233,7 +226,6 @@ class Reporter:
                 await self._write(reports[:half], {}, [])
                 await self._write(reports[half:], {}, [])
             else:
-                # Do not retry, because the database is likely to refuse the row again.
                 self._say_refused(reports, error)
         else:
             self._refused.difference_update(each.topic for each in reports)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SLICE", "TopicReport", "report_of"]
 
-SLICE: Final = 200  # Number of subscriptions, about 10 ms of work
+SLICE: Final = 200  # About 10 ms of work
 
-_MOST_PROPERTIES = 50  # Limit for one producer or consumer
+_MOST_PROPERTIES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,8 @@ __all__ = ["Standings"]
 
 logger = logging.getLogger(__name__)
 
-# `_forget` runs only in every sixtieth call of `look`, because `_forget` visits all subscriptions.
-_FORGET_EVERY: Final = 60
-_SLICE: Final = 200  # Number of subscriptions, a few milliseconds of work
+_FORGET_EVERY: Final = 60  # Calls of `look`
+_SLICE: Final = 200  # A few milliseconds of work
 _NO_DUE_TIME_MS: Final = 10_000
 _UNATTENDED_MS: Final = 5_000  # Longest delay until a subscription without consumers is judged
 
@@ -31,7 +30,6 @@ class Standings:
     def __init__(self) -> None:
         # None means that the subscription has long been idle.
         self._known: dict[Subscription, Standing | None] = {}
-        # When to judge each subscription again, if nothing changes earlier.
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
         self._looked_ms = 0
@@ -39,11 +37,7 @@ class Standings:
     async def look(
         self, topics: Iterable[Topic], subscriptions: Iterable[Subscription], now_ms: int
     ) -> set[Subscription]:
-        """Judge changed subscriptions, and return the subscriptions whose state is new.
-
-        A state can change with time alone, so `look` also judges subscriptions that did not change. A subscription
-        without consumers may be judged up to five seconds late.
-        """
+        """Judge subscriptions, and return the subscriptions whose state is new."""
         if now_ms < self._looked_ms:  # The clock was set back, so the planned times may be hours away
             self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)
         self._looked_ms = now_ms
@@ -87,7 +81,6 @@ class Standings:
         )
 
     def _is_attended(self, subscription: Subscription, now_ms: int) -> bool:
-        """Return whether to judge the subscription at once. If not, plan to judge it within `_UNATTENDED_MS`."""
         if subscription.consumers or subscription not in self._known:
             return True
         soon_ms = now_ms + _UNATTENDED_MS

@@ -103,7 +103,7 @@ def _subscription(values: Sequence[Any]) -> SubscriptionStatistics:
 
 
 def summed(name: str, parts: Sequence[TopicStatistics]) -> TopicStatistics:
-    """Add up the statistics of all partitions, and merge subscriptions of the same name. `parts` must not be empty."""
+    """Add up the statistics of all partitions. `parts` must not be empty."""
     by_name: dict[str, list[SubscriptionStatistics]] = {}
     for part in parts:
         for each in part.subscriptions:

@@ -20,10 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Stories:
-    """Moves rows from the buffer to the database, each row at most once.
-
-    A crash loses the rows that are not stored yet.
-    """
+    """Moves rows from the buffer to the database, each row at most once."""
 
     def __init__(self, pool: ConnectionPool, buffer: StoryBuffer) -> None:
         self._pool = pool
