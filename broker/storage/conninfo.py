@@ -15,9 +15,13 @@ def conninfo() -> str:
     """Return the connection string of the default database."""
     database = settings.DATABASES["default"]
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    given = dict(database.get("OPTIONS", {}))
+    role = given.pop("assume_role", None)  # Django's own option
+    if role:
+        given["options"] = f"{given.get('options') or ''} -c role={_escaped(role)}".strip()
     options = {
         key: str(value)
-        for key, value in database.get("OPTIONS", {}).items()
+        for key, value in given.items()
         if isinstance(value, str) or (key in known and value is not None)
     }
     parts = {
@@ -29,3 +33,8 @@ def conninfo() -> str:
         **options,
     }
     return make_conninfo("", **{key: value for key, value in parts.items() if value is not None})
+
+
+def _escaped(value: str) -> str:
+    """Escape a value for libpq's `options`, which are separated by spaces."""
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")

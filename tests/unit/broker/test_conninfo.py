@@ -28,3 +28,20 @@ def test_options_of_libpq_need_not_be_strings(monkeypatch: pytest.MonkeyPatch) -
         "connect_timeout": "10",
         "keepalives_idle": "30",
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"assume_role": "owner"}, "-c role=owner"),
+        ({"assume_role": r"the \ owner"}, r"-c role=the\ \\\ owner"),
+        ({"assume_role": "owner", "options": "-c jit=off"}, "-c jit=off -c role=owner"),
+        ({"assume_role": "", "options": "-c jit=off"}, "-c jit=off"),
+    ],
+)
+def test_the_role_that_django_assumes_is_the_brokers_role_too(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: str
+) -> None:
+    databases = {"default": {"NAME": "vela", "OPTIONS": given}}
+    monkeypatch.setattr("broker.storage.conninfo.settings", SimpleNamespace(DATABASES=databases))
+    assert conninfo_to_dict(conninfo())["options"] == expected
