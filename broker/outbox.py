@@ -1,7 +1,6 @@
 """Publish messages as part of a Django transaction.
 
-Each message is a row of `vela_outbox`. After the commit, the broker moves each message into its topic. Publishing locks
-no existing row, so a long transaction does not delay other messages.
+Each message is a row of `vela_outbox`. After the commit, the broker moves the message into its topic.
 """
 
 from __future__ import annotations
@@ -45,17 +44,12 @@ def publish(
 ) -> None:
     """Publish one message in the open transaction. Without a transaction, publish immediately.
 
-    The broker creates a missing topic if a policy allows it. The ordering key chooses the partition. Without an
-    ordering key, the key chooses the partition.
-
     In a transaction, messages of one topic or partition keep the order of the calls. Two transactions keep their
     order only if the second begins to publish after the first has committed.
 
-    Raises InvalidTopicName, MetadataInvalid or MessageTooLarge. These errors do not abort the transaction. The payload
-    is limited to VELA_MAX_MESSAGE_BYTES. The properties and keys together are limited to about 10 KiB.
+    Raises InvalidTopicName, MetadataInvalid or MessageTooLarge. These errors do not abort the transaction.
 
-    If the topic later refuses the message, the broker tries again every minute. Other messages do not wait for
-    this message.
+    If the topic later refuses the message, the broker tries again every minute.
     """
     name = _persistent(topic)
     data = _bytes(payload)
@@ -110,7 +104,7 @@ async def apublish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """Call `publish` from asynchronous code, in the thread that Django uses for database work."""
+    """Call `publish` from asynchronous code."""
     await sync_to_async(publish)(
         topic,
         payload,

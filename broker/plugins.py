@@ -1,9 +1,7 @@
 """Entry filters and dispatch interceptors, which a project can add to the broker.
 
-In the settings, a filter or interceptor is written as `package.module.Name`. When the broker starts, it creates each
-filter and interceptor without arguments. Filters and interceptors run in the broker's event loop before each delivery,
-so they must do no I/O and take only microseconds. They do not see messages of non-persistent topics, or messages that
-clients pull over HTTP.
+Filters and interceptors run in the broker's event loop before each delivery, so they must do no I/O and take only
+microseconds. They do not see messages of non-persistent topics, or messages that clients pull over HTTP.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ __all__ = [
 class Verdict(Enum):
     """A filter's decision about one entry for one subscription."""
 
-    ACCEPT = "accept"  # Ask the next filter. After the last filter, send the entry
+    ACCEPT = "accept"
     REJECT = "reject"  # Ack the entry and never send it
     RESCHEDULE = "reschedule"  # Ask again after VELA_FILTER_RESCHEDULE_MS
 
@@ -65,7 +63,7 @@ class SentEntry:
     consumer: str
     ledger_id: int
     entry_id: int
-    messages: int  # Number of the entry's unacked messages
+    messages: int  # Number of unacked messages
     redelivery_count: int
     data: bytes
 
@@ -81,7 +79,7 @@ class DispatchInterceptor(Protocol):
 
 
 def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, ...]:
-    """Create the objects that `paths` name.
+    """Create the filters or interceptors of one setting.
 
     Raises SettingInvalid if an object cannot be created or lacks the required method.
     """

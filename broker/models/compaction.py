@@ -11,10 +11,7 @@ __all__ = ["CompactedEntry", "Compaction", "CompactionKey", "CompactionSurvey"]
 
 
 class Compaction(models.Model):
-    """The compaction of one topic. The horizon is the last compacted entry.
-
-    The log keeps all entries after the horizon. Each run writes its compacted entries under a new generation number.
-    """
+    """The compaction of one topic. The horizon is the last compacted entry."""
 
     class State(models.TextChoices):
         RUNNING = "RUNNING"
@@ -23,7 +20,7 @@ class Compaction(models.Model):
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     horizon_ledger = models.BigIntegerField()
-    horizon_entry = models.BigIntegerField()  # -1 if the horizon is before the ledger's first entry
+    horizon_entry = models.BigIntegerField()  # -1 means the position before the ledger's first entry
     horizon_messages = models.BigIntegerField()
     horizon_bytes = models.BigIntegerField()
     generation = models.BigIntegerField(default=0)  # Readers get the entries of this generation
@@ -33,7 +30,6 @@ class Compaction(models.Model):
     kept_entries = models.BigIntegerField(default=0)
     kept_messages = models.BigIntegerField(default=0)
     kept_bytes = models.BigIntegerField(default=0)
-    # The next two fields describe the latest successful run.
     removed_messages = models.BigIntegerField(default=0)
     duration_ms = models.BigIntegerField(default=0)
     started_at = models.DateTimeField()
@@ -57,7 +53,7 @@ class CompactedEntry(models.Model):
     generation = models.BigIntegerField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
-    messages = models.IntegerField()  # Counts the removed messages too, so that batch indexes do not change
+    messages = models.IntegerField()  # Includes the messages that compaction removed
     flags = models.SmallIntegerField()
     key_hash = models.IntegerField(null=True)
     append_ms = models.BigIntegerField()
@@ -78,7 +74,7 @@ class CompactionSurvey(models.Model):
 
     class State(models.TextChoices):
         READING = "reading"
-        READY = "ready"  # The topic's owner has to do the second pass
+        READY = "ready"  # The second pass can begin
         DONE = "done"
         REFUSED = "refused"
 
@@ -86,9 +82,10 @@ class CompactionSurvey(models.Model):
     write_id = models.TextField()
     state = models.CharField(max_length=16, choices=State)
     generation = models.BigIntegerField()  # The compaction's generation when the survey began
-    begin_ledger = models.BigIntegerField()  # Spark reads the entries after this position
+    # The range excludes the begin and includes the horizon.
+    begin_ledger = models.BigIntegerField()
     begin_entry = models.BigIntegerField()
-    horizon_ledger = models.BigIntegerField()  # Spark reads up to and including this position
+    horizon_ledger = models.BigIntegerField()
     horizon_entry = models.BigIntegerField()
     error = models.TextField(default="")
     kept_messages = models.BigIntegerField(default=0)
@@ -111,7 +108,7 @@ class CompactionKey(models.Model):
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
     batch_index = models.IntegerField()
-    is_deleted = models.BooleanField()  # True if the message is empty, which deletes the key
+    is_deleted = models.BooleanField()  # An empty message deletes its key
 
     class Meta:
         db_table = "vela_compaction_key"

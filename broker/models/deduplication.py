@@ -29,10 +29,10 @@ class DeduplicatedProducer(models.Model):
     pk = models.CompositePrimaryKey("topic_id", "producer_name")
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     producer_name = models.TextField()
-    sequence_id = models.BigIntegerField()  # Highest sequence id of a complete message, or -1
-    chunk_sequence_id = models.BigIntegerField()  # Sequence id of the latest chunked message, or -1
-    chunk_id = models.IntegerField()  # Last stored chunk of the latest chunked message
-    seen_ms = models.BigIntegerField()  # Approximate time of the last message
+    sequence_id = models.BigIntegerField()  # Highest sequence id of a complete message; -1 means none
+    chunk_sequence_id = models.BigIntegerField()  # Sequence id of the latest chunked message; -1 means none
+    chunk_id = models.IntegerField()
+    seen_ms = models.BigIntegerField()
 
     class Meta:
         db_table = "vela_deduplicated_producer"

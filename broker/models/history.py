@@ -1,4 +1,4 @@
-"""The history of topics and subscriptions, and delivery stories, which tell what happened to single messages."""
+"""Tables with the history of topics, subscriptions and deliveries."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ __all__ = [
 class _StatsPoint(models.Model):
     """The activity of one topic or subscription in one time bucket. If nothing changed, there is no row.
 
-    The key begins with the time, so that new and expiring rows are at the two ends of the index. There are no foreign
-    keys, because rows outlive deleted topics.
+    There are no foreign keys, because rows outlive deleted topics.
     """
 
     pk = models.CompositePrimaryKey("at_ms", "topic_id", "subscription_id")
-    at_ms = models.BigIntegerField()  # When the bucket begins
+    at_ms = models.BigIntegerField()  # Start of the bucket
     topic_id = models.BigIntegerField()  # 0 stands for all topics together
     subscription_id = models.BigIntegerField()  # 0 stands for the whole topic
     messages_in = models.BigIntegerField(null=True)
@@ -34,14 +33,12 @@ class _StatsPoint(models.Model):
     messages_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
-    # A topic's backlog is the largest backlog of its subscriptions. For a partitioned topic, the backlogs of
-    # its partitions are added up. For all topics together, the backlogs of all subscriptions are added up. An unknown
-    # backlog is NULL.
-    backlog_before = models.BigIntegerField(null=True)  # Backlog when the bucket begins
-    backlog = models.BigIntegerField(null=True)  # Backlog when the bucket ends
-    backlog_most = models.BigIntegerField(null=True)  # Largest backlog in the bucket
-    stored_bytes = models.BigIntegerField(null=True)  # NULL for a subscription, or if unknown
-    # Message counts by time from delivery to ack: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
+    # A topic's backlog is the largest backlog of its subscriptions. NULL means unknown.
+    backlog_before = models.BigIntegerField(null=True)  # At the start of the bucket
+    backlog = models.BigIntegerField(null=True)  # At the end of the bucket
+    backlog_most = models.BigIntegerField(null=True)
+    stored_bytes = models.BigIntegerField(null=True)
+    # Message counts by the time from delivery to ack: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
 
     class Meta:
@@ -52,14 +49,14 @@ class _StatsPoint(models.Model):
 
 
 class StatsPoint10s(_StatsPoint):
-    """Buckets of ten seconds, which the broker writes."""
+    """Buckets of ten seconds."""
 
     class Meta:
         db_table = "vela_stats_point_10s"
 
 
 class StatsPoint60s(_StatsPoint):
-    """Buckets of a minute, which Celery adds up from shorter buckets."""
+    """Buckets of a minute."""
 
     class Meta:
         db_table = "vela_stats_point_60s"
@@ -95,12 +92,11 @@ class StatsProgress(models.Model):
 class DeliveryStory(models.Model):
     """Events of one kind on consecutive entries of one subscription.
 
-    Rows of the kind UNRECORDED stand for events that the broker could not record. These rows may cover any number of
-    entries, so they have a separate index. Other rows cover at most 1,024 entries. There are no foreign keys, because
-    rows outlive their subscription.
+    An UNRECORDED row may cover any number of entries. Every other row covers at most 1,024 entries. There are no
+    foreign keys, because rows outlive their subscription.
     """
 
-    id = models.BigIntegerField(primary_key=True)  # A row that the broker began later has a higher id
+    id = models.BigIntegerField(primary_key=True)  # Later rows have higher ids
     subscription_id = models.BigIntegerField()
     event = models.SmallIntegerField()  # A value of `StoryEvent`
     ledger_id = models.BigIntegerField()

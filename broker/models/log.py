@@ -21,7 +21,7 @@ class Segment(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     opened_ms = models.BigIntegerField()
     closed_ms = models.BigIntegerField(null=True, blank=True)
-    long_lived = models.BooleanField(db_default=False)  # For ledgers copied from older segments
+    long_lived = models.BooleanField(db_default=False)  # Holds ledgers copied from older segments
 
     class Meta:
         db_table = "vela_segment"
@@ -33,14 +33,12 @@ class Segment(models.Model):
 class LedgerFile(models.Model):
     """A file outside PostgreSQL with a copy of one sealed ledger.
 
-    The row is added before the file is written, and the file is deleted before the row. Every file therefore has a
-    row, even after a crash. The topic's owner attaches the file by writing the file's name into the ledger's row. An
-    attached file is deleted after the ledger's row is gone.
+    Add the row before the file, and delete the file before the row, so that every file has a row.
     """
 
     class State(models.TextChoices):
         WRITING = "writing"
-        WRITTEN = "written"  # The topic's owner has not attached the file yet
+        WRITTEN = "written"
         ATTACHED = "attached"
         DELETING = "deleting"
 
@@ -48,7 +46,6 @@ class LedgerFile(models.Model):
     topic_id = models.BigIntegerField()  # No foreign key, because the file outlives its topic
     ledger_id = models.BigIntegerField()
     state = models.CharField(max_length=16, choices=State)
-    # The next six fields keep their defaults while the file is being written.
     format_version = models.IntegerField(default=0)
     entries = models.BigIntegerField(default=0)
     messages = models.BigIntegerField(default=0)
@@ -75,9 +72,10 @@ class LedgerFile(models.Model):
 
 
 class Ledger(models.Model):
-    """Consecutive entries of one topic. The totals are stored when the ledger is sealed.
+    """Consecutive entries of one topic.
 
-    Trimming deletes rows, but keeps the topic's last row. The next ledger starts from the totals in that row.
+    The counts are stored when the ledger is sealed. Trimming keeps the topic's last row, because the next ledger
+    continues the counts.
     """
 
     class State(models.TextChoices):
@@ -108,7 +106,7 @@ class Ledger(models.Model):
 
 
 class Entry(models.Model):
-    """One stored record, usually a message or a producer's batch. The database table is a view of the segments."""
+    """One stored record, usually a message or a producer's batch. `vela_entry` is a view of the segments."""
 
     pk = models.CompositePrimaryKey("ledger_id", "entry_id")
     ledger_id = models.BigIntegerField()

@@ -8,15 +8,15 @@ __all__ = ["Outbox"]
 
 
 class Outbox(models.Model):
-    """A message published inside a Django transaction. After the commit, the broker moves the message into the log.
+    """A message published inside a Django transaction.
 
     The table has no foreign key, so that publishing a message locks no other row.
     """
 
-    topic = models.TextField()  # Full name, or a short name if a project inserted the row itself
+    topic = models.TextField()  # Full name, or a short name if the project inserted the row without `publish`
     key_hash = models.IntegerField(null=True)
     deliver_at_ms = models.BigIntegerField()  # 0 means at once
-    data = models.BinaryField()  # The entry, ready for the log
+    data = models.BinaryField()  # The encoded entry
     error = models.TextField(default="")
     retry_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -1,4 +1,4 @@
-"""Jobs that process a topic's stored messages: their schedules, their runs, and the results of the job `insights`."""
+"""Schedules, runs and results of jobs that process stored messages."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class PipelineRun(models.Model):
         CANCELLED = "cancelled"
 
     job = models.CharField(max_length=32)
-    # The topic and some options. Runs with the same job and subject never overlap.
+    # Runs with the same job and subject never overlap.
     subject = models.TextField()
     topic_name = models.TextField()
     options = models.JSONField()
     # If this run continues an earlier run, both have the same `write_id`.
     write_id = models.TextField(default="")
-    pinned = models.JSONField(default=dict)  # Reused by a run that continues this run
+    pinned = models.JSONField(default=dict)  # A run that continues this run reuses this message range
     state = models.CharField(max_length=16, choices=State)
     stages = models.JSONField(default=list)  # Objects with `name`, `done`, `of` and `began_ms`
     result = models.JSONField(null=True)
@@ -92,18 +92,18 @@ class InsightHour(models.Model):
     size_p95 = models.BigIntegerField(null=True)
     size_p99 = models.BigIntegerField(null=True)
     size_most = models.BigIntegerField(null=True)
-    # Time from publish to append. The clocks of producer and broker may differ.
+    # Time from publish to append.
     delay_p50_ms = models.BigIntegerField(null=True)
     delay_p95_ms = models.BigIntegerField(null=True)
     delay_p99_ms = models.BigIntegerField(null=True)
     keyed_messages = models.BigIntegerField()
-    keys = models.BigIntegerField()  # Approximate number
+    keys = models.BigIntegerField()  # Approximate number of distinct keys
     top_keys = models.JSONField()  # At most 10 objects with `key`, `messages` and `bytes`
-    # Dead letters by origin. At most 10 objects with `topic`, `subscription` and `messages`.
+    # Dead letters by origin, as at most 10 objects with `topic`, `subscription` and `messages`.
     letters = models.JSONField()
     # Objects with `name`, `acked`, `redelivered`, `out`, `ack_p50_ms`, `ack_p95_ms` and `ack_p99_ms`.
     subscriptions = models.JSONField()
-    # Messages delivered often and not acked, as objects with `subscription`, `id` and `count`.
+    # Unacked messages with many redeliveries, as objects with `subscription`, `id` and `count`.
     poison = models.JSONField()
     computed_at = models.DateTimeField()
 

@@ -14,7 +14,7 @@ class BrokerProcess(models.Model):
     host = models.TextField()
     pid = models.IntegerField()
     started_at = models.DateTimeField()
-    seen_at = models.DateTimeField()  # Written once a second while the broker runs
+    seen_at = models.DateTimeField()
     stopped_at = models.DateTimeField(null=True)  # NULL while the broker runs, and after a crash
     http_url = models.TextField()
     pulsar_url = models.TextField()

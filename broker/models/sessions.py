@@ -1,7 +1,6 @@
 """Tables of connected producers, connected consumers and waiting pulls.
 
-A pull is a long-poll HTTP request for messages. The tables are UNLOGGED. The broker writes each row at most once a
-second.
+A pull is a long-poll HTTP request for messages. The tables are UNLOGGED.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ class ProducerSession(models.Model):
     connected_ms = models.BigIntegerField()
     messages_in = models.BigIntegerField()
     bytes_in = models.BigIntegerField()
-    message_rate_in = models.FloatField(db_default=0.0)  # Messages per second
-    byte_rate_in = models.FloatField(db_default=0.0)  # Bytes per second
+    message_rate_in = models.FloatField(db_default=0.0)
+    byte_rate_in = models.FloatField(db_default=0.0)
     last_sequence_id = models.BigIntegerField()
     last_send_ms = models.BigIntegerField()
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # Shortened for the console's pages
-    # Version of Pulsar's binary protocol. The value is 21 if the client uses another protocol.
+    # 21 if the client does not use Pulsar's binary protocol.
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
     deduplicated = models.BooleanField(db_default=False)
@@ -82,18 +81,18 @@ class ConsumerSession(models.Model):
     bytes_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
-    message_rate_out = models.FloatField(db_default=0.0)  # Messages per second
-    message_rate_acked = models.FloatField(db_default=0.0)  # Messages per second
-    message_rate_redelivered = models.FloatField(db_default=0.0)  # Messages per second
+    message_rate_out = models.FloatField(db_default=0.0)
+    message_rate_acked = models.FloatField(db_default=0.0)
+    message_rate_redelivered = models.FloatField(db_default=0.0)
     last_flow_ms = models.BigIntegerField()
     last_delivery_ms = models.BigIntegerField()
     last_ack_ms = models.BigIntegerField()
     # Delivery time of the oldest unacked message. For Exclusive and Failover, this is the time of the latest delivery.
-    # The value is 0 if all messages are acked, or if the time is unknown.
+    # 0 means none or unknown.
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # Shortened for the console's pages
-    # Version of Pulsar's binary protocol. The value is 21 if the client uses another protocol.
+    # 21 if the client does not use Pulsar's binary protocol.
     protocol_version = models.IntegerField(db_default=21)
 
     class Meta:

@@ -14,9 +14,9 @@ class Subscription(models.Model):
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()
-    type = models.CharField(max_length=16)  # Subscription type of the latest consumers
+    type = models.CharField(max_length=16)  # Type of the latest consumers
     properties = models.JSONField(default=dict)
-    paused = models.BooleanField(db_default=False)  # An operator has stopped the deliveries
+    paused = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -67,8 +67,7 @@ class CursorChunk(models.Model):
 class PendingAck(models.Model):
     """A range of entries that were delivered together and are not acked yet.
 
-    For Exclusive and Failover, the rows cover all entries after mark-delete, up to the last entry read. The first row
-    counts all unacked messages. The table is UNLOGGED, because a new owner of the topic does not read the rows.
+    For Exclusive and Failover, the first row counts all unacked messages. The table is UNLOGGED.
     """
 
     delivery_id = models.BigIntegerField(primary_key=True)

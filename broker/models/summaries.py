@@ -1,4 +1,4 @@
-"""Tables of the numbers in the console's lists, of obstacles to deliveries, and of departed consumers."""
+"""Tables for the console's pages."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ class TopicSummary(models.Model):
     bytes_in = models.BigIntegerField()
     stored_bytes = models.BigIntegerField()
     producers = models.IntegerField()
-    message_rate_in = models.FloatField()  # Messages per second
+    message_rate_in = models.FloatField()
     byte_rate_in = models.FloatField()
     last_append_ms = models.BigIntegerField()  # 0 means never
-    # Largest backlog among durable subscriptions.
     max_backlog_messages = models.BigIntegerField(db_index=True)
     subscriptions = models.IntegerField(db_default=0)  # Number of durable subscriptions
     worst_subscription = models.TextField(db_default="")  # The durable subscription with the largest backlog
-    message_rate_acked = models.FloatField(db_default=0.0)  # Messages per second
+    message_rate_acked = models.FloatField(db_default=0.0)
     last_used_ms = models.BigIntegerField(db_default=0)  # Time when a client last left
     updated_ms = models.BigIntegerField()
     # NULL means that the topic has no durable subscription.
@@ -55,9 +54,8 @@ class TopicSummary(models.Model):
 class ListedTopic(models.Model):
     """The columns by which the console sorts and filters topics. Partitions have no rows.
 
-    The values of a partitioned topic cover all its partitions. Triggers write and delete the rows, so the table needs
-    no foreign key. Columns that change often have no index, so their updates are HOT. A list that sorts by an
-    unindexed column reads the whole table, which takes 20 ms for 100,000 topics.
+    The values of a partitioned topic cover all its partitions. Triggers write and delete the rows. Columns that change
+    often have no index, so their updates are HOT.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, db_constraint=False)
@@ -67,7 +65,7 @@ class ListedTopic(models.Model):
     # -1 means that the number is not known yet.
     backlog_messages = models.BigIntegerField(db_default=-1)
     stored_bytes = models.BigIntegerField(db_default=-1)
-    message_rate_in = models.FloatField(db_default=-1.0)  # Messages per second
+    message_rate_in = models.FloatField(db_default=-1.0)
     last_append_ms = models.BigIntegerField(db_default=-1)  # 0 means never
     # 2047 means that the topic has no durable subscription, or that the state is not known yet.
     state = models.SmallIntegerField(db_default=2047)
@@ -102,7 +100,7 @@ class SubscriptionSummary(models.Model):
     messages_redelivered = models.BigIntegerField()
     last_used_ms = models.BigIntegerField(db_default=0)  # Time when a consumer last left
     updated_ms = models.BigIntegerField()
-    problems = models.JSONField(db_default={})  # Problems in words, with their counts
+    problems = models.JSONField(db_default={})  # Maps each problem to its count
     # The smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)
@@ -127,12 +125,12 @@ class SubscriptionObstacles(models.Model):
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     blocked = models.BooleanField()  # Too many messages are unacked
     rate_limited = models.BooleanField()
-    gap = models.TextField()  # The entry that is missing from the log. Empty if no entry is missing
-    read_fault = models.TextField()  # Error of the latest log read. Empty if there was no error
-    # Key of the consumer that Failover has chosen. A new choice becomes active after a delay.
+    gap = models.TextField()  # The entry that is missing from the log
+    read_fault = models.TextField()  # Error of the latest log read
+    # Key of the consumer that Failover has chosen, or 0.
     active_consumer = models.BigIntegerField()
     first_redeliveries = models.IntegerField()  # Redelivery count of the first unacked entry
-    # The Key_Shared hash slot with the most waiting entries. -1 means that there is no such slot.
+    # The Key_Shared hash slot with the most waiting entries, or -1.
     key_slot = models.IntegerField()
     key_consumer = models.BigIntegerField()  # The consumer that the slot's entries wait for
     key_waiting_entries = models.BigIntegerField()
@@ -160,7 +158,6 @@ class ConsumerDeparture(models.Model):
     address = models.TextField()
     client_version = models.TextField()
     cause = models.CharField(max_length=16)  # A value of DepartureCause
-    # The reason in words. Empty if the client or the network caused the departure.
     detail = models.TextField()
     connected_ms = models.BigIntegerField()
     left_ms = models.BigIntegerField()

@@ -44,7 +44,7 @@ class Topic(models.Model):
     """
 
     namespace = models.ForeignKey(Namespace, models.PROTECT)
-    name = models.TextField(unique=True)  # Full name, such as persistent://tenant/namespace/local
+    name = models.TextField(unique=True)  # Full name, such as persistent://tenant/namespace/topic
     partitions = models.IntegerField(default=0)  # 0 means that the topic is not partitioned
     parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
     partition = models.IntegerField(default=-1)  # -1 means that the topic is not a partition
@@ -52,7 +52,6 @@ class Topic(models.Model):
     # A partition uses its parent's policies.
     policies = models.JSONField(default=dict)
     terminated_at = models.DateTimeField(null=True, blank=True)
-    # Each new exclusive producer raises the epoch.
     producer_epoch = models.BigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -94,7 +93,7 @@ class Schema(models.Model):
     pk = models.CompositePrimaryKey("topic_name", "version")
     topic_name = models.TextField()
     version = models.BigIntegerField()
-    type = models.SmallIntegerField()  # Pulsar's Schema.Type. 0 means that the schema was deleted
+    type = models.SmallIntegerField()  # 0 means that the schema was deleted
     name = models.TextField()
     data = models.BinaryField()
     properties = models.JSONField(default=dict)

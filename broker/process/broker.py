@@ -395,10 +395,7 @@ class Broker:
         self.lifetime.start()
 
     async def stop(self) -> None:
-        """Send the outstanding receipts, detach all clients, then store the cursors and the last report.
-
-        Waits at most 3 s for the receipts, 3 s for the cursors and 2 s for the report.
-        """
+        """Send the outstanding receipts, detach all clients, then store the cursors and the last report."""
         self._is_stopping = True
         await self._housekeeping.stop()
         self.policy_rounds.stop()
@@ -491,7 +488,7 @@ class Broker:
         return await self._pulls.pull(ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do what `pull` does, but without a database query. Return None if a query is needed."""
+        """Answer a pull without a database query. Return None if a query is needed."""
         return self._pulls.pull_now(ask)
 
     def forget_pull(self, parked: ParkedPull) -> None:

@@ -1,12 +1,8 @@
 """Run Python's full garbage collections at chosen times.
 
-A full collection of all objects stops the broker for 50 ms, or for 0.8 s with 10,000 topics and their clients. By
-default, Python runs a full collection every few seconds while a producer sends at full speed. Therefore the broker lets
-Python collect only young objects, and starts full collections itself. The longer a collection took, the longer the
-broker waits before the next. If memory grows, the broker waits less.
-
-Most full collections skip objects that survived an earlier collection, because `gc.freeze` has set these objects aside.
-Rarely, a collection visits all objects.
+A full collection stops the broker for 50 ms, or for 0.8 s with 10,000 topics and their clients. Therefore the broker
+lets Python collect only young objects, and starts full collections itself. Most full collections skip objects that
+survived an earlier collection, because `gc.freeze` has set these objects aside.
 """
 
 from __future__ import annotations

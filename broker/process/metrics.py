@@ -1,8 +1,7 @@
 """The page /metrics.
 
-The page is made in slices, so that the broker can serve messages between two slices. A slice takes about a millisecond.
-prometheus_client makes only the metrics of the process, because it needs 10 µs for each line and cannot pause. The
-topics and subscriptions of a large broker have a hundred thousand lines.
+The page is made in slices, so that the broker can serve messages between two slices. prometheus_client makes only the
+metrics of the process, because it needs 10 µs for each line and cannot pause.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 _AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
-# Called with labels and a value. The labels have no closing brace.
+# Takes labels without the closing brace, and a value.
 _Put: TypeAlias = Callable[[str, float], None]
 
 SLICE_S: Final = 0.001
@@ -78,7 +77,7 @@ class Metrics:
         ]
 
     def page(self) -> Iterator[bytes]:
-        """Yield the page in slices, some of which are empty. Does not read the database."""
+        """Yield the page in slices, some of which are empty."""
         yield generate_latest(self._registry)
         page = _Page()
         stored = yield from page.labelled(self._topics.all())

@@ -1,7 +1,6 @@
 """The broker lock, which makes one process the owner of a database's topics.
 
-A task always waits in `notifies()` on the lock's connection, because otherwise the broker would not notice the loss of
-the connection. Therefore notifications from other processes use the same connection.
+A task always waits in `notifies()` on the lock's connection, to notice when the connection is lost.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Ownership:
         self._connection: Connection | None = None
         self._backends: set[int] = set()  # PostgreSQL backends that may still hold this process's lock
         self._task: asyncio.Task[None] | None = None
-        self.is_held = False  # While False, consumers get no messages
+        self.is_held = False
         self.on_resumed: Callable[[], None] = lambda: None
 
     async def acquire(self) -> None:

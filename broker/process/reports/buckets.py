@@ -20,7 +20,7 @@ __all__ = ["Buckets", "merged"]
 
 logger = logging.getLogger(__name__)
 
-_SLICE = 200  # Number of topics and subscriptions, less than a millisecond of work
+_SLICE = 200  # Topics and subscriptions in one slice
 
 
 class _Seen:
@@ -100,7 +100,7 @@ class Buckets:
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
-        """Yield a topic's rows. None stands for a row without activity.
+        """Yield a topic's rows, with None for each row without activity.
 
         If a topic was reloaded, the rows of its old and new objects are merged.
         """

@@ -27,10 +27,7 @@ _MOST_BEHIND_MS: Final = 60_000
 
 
 class History:
-    """Stores each bucket at most once. Calls must not overlap.
-
-    While the database is unavailable, the next bucket collects all activity. A crash loses activity that is not stored.
-    """
+    """Stores each bucket at most once. Calls must not overlap."""
 
     def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
         self._pool = pool
@@ -51,10 +48,7 @@ class History:
         self._buckets.note(topics, subscriptions)
 
     async def write(self) -> None:
-        """Store the bucket that has ended, if any. Raises psycopg.Error while the database is unavailable.
-
-        The bucket includes all changes until this call. During a roll-up of old points, the bucket waits.
-        """
+        """Store the bucket that has ended, if any. Raises psycopg.Error while the database is unavailable."""
         try:
             await self._store()
             ended_ms = _start_of_bucket(self._clock.now_ms()) - BUCKET_MS
@@ -66,7 +60,6 @@ class History:
             logger.info("a roll-up is under way; the points of the charts are stored with the next report")
 
     def _discard(self, ended_ms: int) -> None:
-        """Forget the changes. If the clock was set back, the last bucket may be hours ahead."""
         self._buckets.discard()
         if not self._is_behind:
             logger.warning(

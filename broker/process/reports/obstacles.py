@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["departure_of", "obstacles_of"]
 
-_LONGEST_FAULT: Final = 1000  # Number of characters, enough for a file path
+_LONGEST_FAULT: Final = 1000  # In characters
 
 
 def obstacles_of(subscription: Subscription, now_ms: int) -> ObstaclesRow:
