@@ -40,7 +40,7 @@ class Reads:
         self._ended = ended
         self._gap_found = gap_found
         self._fault_changed = fault_changed
-        self._faults = 0  # Number of consecutive failures
+        self._faults = 0
         self.fault = ""  # Why the latest read failed; empty if the read succeeded
         self.task: asyncio.Task[None] | None = None
 

@@ -45,7 +45,7 @@ class SubscribeRequest:
     consumer_name: str
     durable: bool = True
     priority: int = 0
-    earliest: bool = False  # Whether a new subscription begins at the first entry
+    earliest: bool = False
     start: Position | None = None  # Start position of a non-durable subscription; None = LATEST
     start_remaining: int | None = None  # Bitset of the messages to deliver at `start`; None = all
     # A new subscription begins this many seconds in the past. 0 = use `earliest` or `start` instead.
@@ -57,7 +57,6 @@ class SubscribeRequest:
     ack_timeout_tick_ms: int = 1  # Redelivery times are rounded up to a multiple of this
     # Returns the milliseconds to add to the timeout, given a redelivery count.
     ack_timeout_backoff: Callable[[int], int] | None = None
-    # Warnings about options. A subscription logs each different warning once.
     warnings: Sequence[str] = ()
     read_compacted: bool = False
     epoch: int | None = None  # The Java client's consumer epoch
@@ -79,7 +78,7 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) = there is no message
-    batch_size: int  # Size of the batch up to this message; 0 = no batch
+    batch_size: int  # Counts only messages up to this one; 0 = no batch
     mark_delete: Position
 
 

@@ -1,7 +1,6 @@
 """Pass events to the state machine of one subscription, and carry out the effects that the machine returns.
 
-`pump` delivers entries that are in memory. If entries are missing, a background task reads them and calls `pump`
-again. This file has over 400 lines because each event and each effect needs a few lines.
+This file has over 400 lines because each event and each effect needs a few lines.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 class SubscriptionRunner:
     """The runner of one subscription. Call its methods only from the event loop.
 
-    `subscription_id` is None for a reader's cursor. `forget` is called when the reader has left, but not during a seek.
+    `subscription_id` is None for a reader's cursor.
     """
 
     def __init__(
@@ -171,7 +170,7 @@ class SubscriptionRunner:
             if batch.deliveries:
                 self._write(batch, now_ms)
             elif batch.entries:
-                self._report()  # Entries were found, but none of them is sent now
+                self._report()
             if not batch.goes_on:
                 break
             entries += batch.entries
@@ -257,7 +256,7 @@ class SubscriptionRunner:
         self._report()
 
     def stop_reading(self) -> None:
-        """Stop the current read, which repeats while the database is unavailable."""
+        """Stop the current read."""
         self._reads.stop()
 
     @property
@@ -276,7 +275,7 @@ class SubscriptionRunner:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
-        self.pump()  # Carries out the only effect that the machine returns for permits
+        self.pump()
 
     def ack(
         self,
@@ -370,7 +369,7 @@ class SubscriptionRunner:
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Send these delayed entries. Skip entries that are acked or not yet read."""
+        """Send these delayed entries."""
         self.carry_out(self._machine.redelivery.replay(positions))
 
     def _switch_soon(self) -> None:

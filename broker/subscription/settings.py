@@ -32,7 +32,7 @@ class SubscriptionSettings:
 
     batch_index_acks: bool
     counts_every_send: bool
-    failover_by_hash: bool  # Whether a hash ring chooses the active consumer of a partition
+    failover_by_hash: bool
     failover_delay_ms: int
     filter_delay_ms: int  # Delay before a rescheduled entry is filtered again
     max_unacked: UnackedLimits

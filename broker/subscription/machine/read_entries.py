@@ -43,10 +43,7 @@ def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: Subscripti
 
 
 def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[FoundEntry]:
-    """Convert entries, and count all messages of each entry.
-
-    On Failover, the metadata of chunks is not parsed, because Failover treats chunks like other entries.
-    """
+    """Convert entries, and count all messages of each entry."""
     chunks = 0 if type_ is SubscriptionType.FAILOVER else FLAG_CHUNK
     return [
         _new(FoundEntry, (_new(Position, entry[:2]), entry.messages, None, False, entry.key_hash or 0, entry))

@@ -61,10 +61,9 @@ class Redelivery:
     def record_return(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> None:
-        """Record in the delivery story that entries will be taken back from a consumer.
+        """Record in the stored delivery history that entries will be taken back from a consumer.
 
-        The delivery story is the stored history of deliveries and acks. If `positions` is None, all entries are taken
-        back.
+        If `positions` is None, all entries are taken back.
         """
         state = self._state
         if not state.story.is_on:
@@ -107,7 +106,7 @@ class Redelivery:
         return state.dispatcher.has_pending(member.dispatch, position) and not state.cursor.is_acked(position)
 
     def replay(self, positions: Iterable[Position]) -> Effects:
-        """Send entries that were held back. Skip acked entries, and entries that will be read later."""
+        """Send entries that were held back."""
         state = self._state
         if state.members:
             state.dispatcher.replay(
@@ -137,10 +136,7 @@ class Redelivery:
         return overdue + self._filter_again(now_ms, effects), effects
 
     def switch(self, now_ms: int) -> Effects:
-        """Carry out a Failover switch, if one is due.
-
-        All unacked messages are then sent to the new active consumer.
-        """
+        """Carry out a Failover switch, if one is due."""
         state = self._state
         if not state.dispatcher.run_due(now_ms):
             return ()
@@ -187,7 +183,6 @@ class Redelivery:
         return overdue
 
     def _overdue_at(self, member: Member, due: Mapping[Position, Due]) -> list[Due]:
-        """Return the due entries that are pending at this consumer."""
         state, pending = self._state, member.dispatch.pending
         # Search the smaller collection, because very many deliveries may time out together.
         if not state.type.single_active and len(pending) < len(due):
@@ -195,7 +190,6 @@ class Redelivery:
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Let filters check rescheduled entries again. Return the number of these entries."""
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:

@@ -1,7 +1,4 @@
-"""Screen entries that were read: decide whether to send each entry now, later or never.
-
-Entries are screened only if filters are configured, or if an entry has one of the SCREENED_FLAGS.
-"""
+"""Screen entries that were read: decide whether to send each entry now, later or never."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["SCREENED_FLAGS", "Delayed", "Screening"]
 
 SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_DELAYED | FLAG_MARKER
-MAX_RESCHEDULED: Final = 10_000  # If more entries are rescheduled, the whole subscription waits
+MAX_RESCHEDULED: Final = 10_000
 _STORY_EVENTS: Final = {
     Discard.CORRUPT: StoryEvent.CORRUPT,
     Discard.MARKER: StoryEvent.MARKER,
@@ -158,7 +155,6 @@ class Screening:
         now_ms: int,
         effects: list[Effect],
     ) -> IndexMissing | None:
-        """Ack the discarded entries. If message counts are missing from memory, return the error."""
         state = self._state
         for entry, reason in discarded:
             position = Position(entry.ledger_id, entry.entry_id)
@@ -194,7 +190,6 @@ class Screening:
     # -- rescheduled by a filter ---------------------------------------------------------------------------------
 
     def _stops_everything(self, later: int) -> bool:
-        """Return whether all entries after a rescheduled entry must wait too."""
         if self._state.dispatcher.replays_unassigned:
             return len(self._state.rescheduled) + later > MAX_RESCHEDULED
         return True

@@ -1,7 +1,4 @@
-"""Decide which entries to send next, and to which consumers.
-
-While consumers keep up, entries are delivered from memory.
-"""
+"""Decide which entries to send next, and to which consumers."""
 
 from __future__ import annotations
 
@@ -72,14 +69,14 @@ class Sending:
         self._state = state
         self._screening = screening
         self._compacted = compacted
-        self._page: CompactedPage | None = None  # The page that is being sent, if any
+        self._page: CompactedPage | None = None
         self._ledgers = ledgers
         self._cached = cached
         self._delayed = delayed
         self._just_read: dict[tuple[int, int], StoredEntry] = {}
         self._found_bytes = 0
         self._found_flags = 0
-        self._found_trimmed = False  # Whether the log has trimmed the found entries
+        self._found_trimmed = False
 
     def compacted_read(self, page: CompactedPage) -> None:
         """Keep a page that was read from the compacted topic."""
@@ -94,7 +91,7 @@ class Sending:
         self._just_read = {}
 
     def next_batch(self, now_ms: int) -> Batch | None:
-        """Return the next batch of deliveries, if any. Check `State.may_send` before the first call."""
+        """Return the next batch of deliveries, if any. Check `State.may_send` before a series of calls."""
         state = self._state
         most: int | None = None
         if state.limit is not None:
@@ -157,11 +154,7 @@ class Sending:
     def _read_compacted(
         self, horizon: Position, plan: ReadPlan, found: list[StoredEntry], most: int | None
     ) -> Effects | None:
-        """Add to `found` the entries that compaction kept. If none are in memory, return the effect that reads them.
-
-        If the read position is after `horizon`, do nothing. A call does not mix trimmed and untrimmed entries,
-        because the cursor has no acks of trimmed entries.
-        """
+        """Never mix trimmed and untrimmed entries, because the cursor has no acks of trimmed entries."""
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)
         size_bytes = flags = 0
@@ -194,7 +187,6 @@ class Sending:
         return None if found or position > horizon else (ReadCompacted(position),)
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add the plan's entries from memory to `found`. If none are in memory, return the effect that reads them."""
         size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)
@@ -208,12 +200,11 @@ class Sending:
                 if size_bytes >= WRITE_BYTES:
                     break
             elif not self._ledgers.contains(position):
-                self._state.dispatcher.discard(position)  # The log has trimmed this entry
+                self._state.dispatcher.discard(position)
             elif found:
                 break  # Later entries must not overtake this entry
             else:
-                # Also read the entries of later plans. A plan has at most a hundred positions, but thousands of
-                # delayed messages may become due at once.
+                # Also read the entries of later plans, because thousands of delayed messages may become due at once.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)
         self._found_bytes, self._found_flags = size_bytes, flags

@@ -51,7 +51,7 @@ class Counters:
     damaged_entries: int = 0
     filter_errors: int = 0
     reschedules: int = 0
-    ack_latencies: AckLatencies = field(default_factory=AckLatencies)  # Since the last point in the charts
+    ack_latencies: AckLatencies = field(default_factory=AckLatencies)  # Reset at each point in the charts
 
 
 class Compacted(Protocol):
@@ -136,7 +136,7 @@ class State:
         # Describes what is missing from the log, if anything. Nothing is sent until a cursor move clears this text.
         self.gap = ""
         self.is_terminated = is_terminated
-        self.is_paused = False  # Whether an operator has stopped dispatch
+        self.is_paused = False
         self.is_deleted = False
         # During a cursor move, acks wait. If `ignores_acks` is set, acks are refused instead.
         self.is_moving = False
@@ -144,7 +144,7 @@ class State:
         self.rewinds = 0
         # Number of cursor resets. An ack that arrived before the latest reset is not applied.
         self.resets = 0
-        self.stored_mark_delete = cursor.mark_delete  # After a crash, the cursor is at this position
+        self.stored_mark_delete = cursor.mark_delete
         self.undo_act_id = 0  # Id of the last act that an operator could undo; 0 = none
         self.undo_until_ms = 0  # The act can be undone until this time; 0 = no undo is possible
         # Time when a consumer last left. If that is unknown, the time when the topic was loaded.

@@ -1,8 +1,7 @@
 """Move a subscription's cursor for an operator or a client.
 
-An act is the stored record of an operator's or a client's request. `commit` moves the cursor in memory first, then
-stores the move with one statement. If the database refuses the statement, the cursor in memory is moved back. The
-statement sets the cursor's whole state, so the statement can be repeated.
+An act is the stored record of an operator's or a client's request. The statement that stores a move sets the cursor's
+whole state, so the statement can be repeated.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-# A reader loses its cursor if the reader does not attach again within this time after a seek.
+# A reader that does not attach again within this time after a seek loses its cursor.
 _RETURN_S: Final = 60.0
 
 

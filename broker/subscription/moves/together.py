@@ -34,7 +34,7 @@ class MovePart:
 
     moves: CursorMove
     change: Callable[[], None]
-    begins_at: Position | None  # The position that a reset asks for
+    begins_at: Position | None
     record: Callable[[], RecordedPart]
 
 

@@ -1,10 +1,9 @@
 """Store changed cursors in the background. One statement stores many cursors.
 
-If the process dies, messages whose acks are not yet stored are delivered again. If a client asks for a receipt of its
-ack, the next flush starts early. The client gets the receipt after the ack is stored.
+If the process dies, messages whose acks are not yet stored are delivered again.
 
-An owner epoch is the number under which this broker owns a topic. Each statement names the owner epochs of its topics.
-It does not change the cursors of a topic whose epoch has advanced.
+An owner epoch is the number under which this broker owns a topic. A statement does not change the cursors of a
+topic whose owner epoch has advanced.
 
 This file has over 400 lines because a flush and its failures are easier to check in one place.
 """
@@ -44,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 # Limits of one statement. The last cursor in a statement may exceed them.
 MAX_CURSORS = 1000
-MAX_CHUNKS = 1000  # A chunk covers 32,768 entries, with a bitmap of at most 4 KiB
+MAX_CHUNKS = 1000  # A chunk of a cursor covers 32,768 entries
 MAX_ACK_SETS = 50_000
 MAX_TRIES = 16  # One turn tries at most this many refused cursors
 _RETRY_S = 0.2
@@ -94,8 +93,8 @@ class Flusher:
         self._pool = pool
         self._epochs = epochs
         self._clock = clock
-        self._dirty: dict[FlushedCursor, None] = {}  # Used as an ordered set
-        self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # Callbacks to call after a flush
+        self._dirty: dict[FlushedCursor, None] = {}
+        self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}
         self._refused: RefusedCursors[FlushedCursor] = RefusedCursors()
         self._unknown: dict[TopicLog, int] = {}  # Owner epochs of statements whose outcome is unknown
         self._work = asyncio.Event()
@@ -258,7 +257,6 @@ class Flusher:
         return taken.flush
 
     def _is_given_up(self, taken: _Taken) -> bool:
-        """If the topic is fenced, answer the callbacks with an error, and return True."""
         if not taken.subscription.log.is_fenced:
             return False
         self._refused.remove(taken.subscription)
@@ -310,8 +308,8 @@ class Flusher:
             for each, flush in _flushes(part)
             if flush.overlay is not None and each.undo_act_id
         ]
-        # An overlay records acks that the undo of an act must keep. Store overlays before the cursors, so that an undo
-        # never loses a stored ack.
+        # An overlay records acks that an undo must keep. Store overlays before the cursors, so that an undo never loses
+        # a stored ack.
         if overlays:
             await act_store.store_overlays(connection, epochs=epoch_of, overlays=overlays)
         return await store.flush(
