@@ -21,7 +21,7 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """Applies the late acks of one subscription. Calls `failed` if applying an ack raises an unexpected error."""
+    """Applies the late acks of one subscription."""
 
     def __init__(
         self,
@@ -64,4 +64,4 @@ class AcksWithoutCounts:
                     self._failed(command, error)
                 self._carry_out(effects)
         finally:
-            acks.forget_late()  # Only a stopping broker still has late acks here
+            acks.forget_late()

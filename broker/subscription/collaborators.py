@@ -46,4 +46,4 @@ class Surroundings:
     tracing: Tracing | None  # None = VELA_OTEL is off
     interception: Interception | None
     may_send: Callable[[], bool]  # False while another process may own the topics
-    next_key: Callable[[], int]  # Returns a key for a new consumer, unique in this process
+    next_key: Callable[[], int]  # Returns a key for a new consumer

@@ -36,7 +36,6 @@ __all__ = ["Consumer", "ConsumerRates", "DueFilter"]
 logger = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
-# A filter takes overdue deliveries, and returns the positions to redeliver.
 DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
@@ -84,7 +83,7 @@ class ConsumerRates(Protocol):
 
 
 class Consumer(Member):
-    """One attached consumer. It passes commands to its subscription. Its sink sends deliveries to the client."""
+    """One attached consumer."""
 
     def __init__(
         self,
@@ -151,12 +150,10 @@ class Consumer(Member):
     ) -> None:
         """Acknowledge entries. Safe to repeat.
 
-        `on_durable` is called once, when the ack is stored or has failed. For readers and non-persistent topics,
-        `on_durable` is called when the ack is applied.
+        `on_durable` is called once, even if the ack fails.
 
-        If `validation_error` is set, the client has discarded the entry and granted one permit. This method grants
-        the permits for the other messages of the entry. If the client could not decrypt the entry, or if
-        `permits_settled` is set, this method grants nothing.
+        A Pulsar client that discards an entry grants only one permit. This method grants the permits for the other
+        messages of the entry, unless `permits_settled` is True or the client could not decrypt the entry.
         """
         if self.is_open:
             self._subscription.ack(
@@ -175,10 +172,7 @@ class Consumer(Member):
             )
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Redeliver these entries. If `positions` is None, redeliver all entries pending at this consumer.
-
-        A higher `epoch` replaces the epoch of this consumer.
-        """
+        """Redeliver these entries. If `positions` is None, redeliver all entries pending at this consumer."""
         if epoch is not None and (self.epoch is None or epoch > self.epoch):
             self.epoch = epoch
         if self.is_open:
@@ -273,7 +267,7 @@ class Consumer(Member):
             self._subscription.pump()
 
     def stop_delivery(self) -> None:
-        """Stop delivery, because the connection is lost. The caller then calls `detach`."""
+        """Stop delivery, because the connection is lost. The caller must then call `detach`."""
         self.dispatch.writable = False
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
@@ -293,7 +287,7 @@ class Consumer(Member):
             self.departure, self.departure_detail = DepartureCause.BROKER, reason
             try:
                 self.sink.on_consumer_closed(reason)
-            except Exception:  # The other clients must still be notified
+            except Exception:
                 logger.exception(
                     "consumer %s: its client was not notified that it is closed",
                     self.name,
@@ -305,7 +299,7 @@ class Consumer(Member):
         if self.is_open:
             try:
                 self.sink.on_active_change(is_active)
-            except Exception:  # The other clients must still be notified
+            except Exception:
                 logger.exception(
                     "consumer %s: its client was not notified which consumer is active",
                     self.name,
@@ -316,7 +310,7 @@ class Consumer(Member):
         """Tell the client that the topic is terminated and fully acked."""
         try:
             self.sink.on_end_of_topic()
-        except Exception:  # The other clients must still be notified
+        except Exception:
             logger.exception(
                 "consumer %s: its client was not notified that the topic has ended",
                 self.name,

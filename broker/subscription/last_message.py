@@ -27,7 +27,7 @@ class LastMessages:
     async def find(self, *, read_compacted: bool) -> tuple[Position, int]:
         """Return the position of the last message, and its number in the batch, counted from 1.
 
-        Without a batch, the number is 0.
+        The number is 0 if the message is not in a batch.
         """
         while True:
             position = self._log.ledgers.last_position()

@@ -39,24 +39,23 @@ class TopicDetails:
 class LastCompaction:
     """The state of a topic's compaction.
 
-    `removed_messages` and `duration_ms` describe the last successful run. `succeeded_ms` is 0 if no run has
-    succeeded, and `failed_ms` is 0 if no run has failed.
+    `removed_messages` and `duration_ms` describe the last successful run.
     """
 
     state: str  # RUNNING, SUCCESS or ERROR
     last_error: str
     removed_messages: int
     duration_ms: int
-    succeeded_ms: int
-    failed_ms: int
+    succeeded_ms: int  # 0 = never
+    failed_ms: int  # 0 = never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOffload:
-    """The times of a topic's last successful and last failed offload. A time of 0 means never."""
+    """The times of a topic's last successful and last failed offload."""
 
-    succeeded_ms: int
-    failed_ms: int
+    succeeded_ms: int  # 0 = never
+    failed_ms: int  # 0 = never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +94,10 @@ async def subscriptions_of(connection: Connection, name: str) -> list[str]:
 
 
 async def subscription_properties(connection: Connection, topic_id: int) -> dict[str, Mapping[str, str]]:
-    """Return the properties of a topic's subscriptions, by name. Subscriptions without properties are left out."""
+    """Return the properties of a topic's subscriptions, by subscription name.
+
+    Subscriptions without properties are left out.
+    """
     cursor = await connection.execute(query("catalogue", "subscription_properties"), (topic_id,))
     return {row[0]: row[1] for row in await cursor.fetchall()}
 

@@ -16,9 +16,7 @@ async def idle_topics(
 ) -> list[tuple[int, str]]:
     """Return the id and full name of topics that may be inactive or may have expired subscriptions.
 
-    A topic or subscription without a recorded use counts as unused. The topics are sorted by id. The id `after`, all
-    lower ids and the ids in `known` are left out. `defaults` apply to policies that the topic and its namespace do not
-    set.
+    The topics are sorted by id. Topics with ids up to `after`, and topics whose ids are in `known`, are left out.
     """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),

@@ -23,10 +23,7 @@ async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) 
 
 
 async def members(connection: Connection, name: str) -> dict[int, str]:
-    """Return the id and full name of a topic, or of every partition of a partitioned topic, in order.
-
-    If the topic does not exist, the result is empty.
-    """
+    """Return the id and full name of a topic, or of every partition of a partitioned topic."""
     cursor = await connection.execute(query("topic_life", "members"), (name,))
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
@@ -45,10 +42,10 @@ async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
 
 
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
-    """Delete these topics and their partitioned parent, or delete nothing. Safe to repeat.
+    """Delete these topics and their partitioned parent. Safe to repeat.
 
-    `epochs` maps topic ids to owner epochs. The audit log stays. Entries stay until their tables are dropped.
-    Return False if a topic has another owner now, if the parent has other partitions, or if the topics do not exist.
+    `epochs` maps topic ids to owner epochs. Delete nothing and return False if a topic has another owner now, if the
+    parent has other partitions, or if the topics do not exist.
     """
     parameters = {
         "topic_ids": list(epochs.keys()),

@@ -41,7 +41,7 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 
 
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
-    """Delete a namespace without topics, and then its tenant if no other namespace is left. Safe to repeat.
+    """Delete an empty namespace, and then its tenant if no other namespace is left. Safe to repeat.
 
     A tenant that `set_tenant` created or changed stays.
     """
@@ -53,7 +53,7 @@ async def delete(connection: Connection, tenant: str, namespace: str) -> None:
 
 
 async def set_tenant(connection: Connection, name: str, admin_roles: Sequence[str]) -> None:
-    """Create a tenant, or replace its admin roles. The tenant stays even without namespaces. Safe to repeat."""
+    """Create a tenant, or replace its admin roles. Safe to repeat."""
     async with connection.transaction():
         await connection.execute(query("namespaces", "make_tenant"), (name,))
         await access.set_tenant_admins(connection, name, admin_roles)

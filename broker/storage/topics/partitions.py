@@ -19,17 +19,17 @@ class Growth:
     """The result of adding partitions to a topic."""
 
     before: int
-    after: int  # Number of partitions; equal to `before` if none were added
-    subscriptions: tuple[str, ...] = ()  # Names of the subscriptions that every new partition got
-    # Existing topics that already have the name of a missing partition. If there are any, no partition was added.
+    after: int  # Equal to `before` if no partition was added
+    subscriptions: tuple[str, ...] = ()  # Subscriptions of the new partitions
+    # Existing topics that have the name of a missing partition. If there are any, no partition was added.
     taken: tuple[str, ...] = ()
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
-    """Add partitions to a topic. `partitions` is the wanted number of partitions. Safe to repeat.
+    """Add partitions to a topic until it has this number of partitions. Safe to repeat.
 
-    New partitions get the subscriptions of existing partitions. Return None if there is no such topic. A topic that is
-    not partitioned, or has enough partitions, does not change. Raises InvalidTopicName if a new name is too long.
+    A topic that is not partitioned does not change. Return None if the topic does not exist. Raises InvalidTopicName
+    if the name of a new partition is too long.
     """
     async with connection.transaction():
         cursor = await connection.execute(query("partitions", "lock_parent"), (name.full,))

@@ -65,9 +65,9 @@ async def overriding(connection: Connection, namespace_id: int, names: Sequence[
 async def in_force(
     connection: Connection, names: Sequence[str]
 ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
-    """Return the name, namespace document and topic document of every existing topic in `names`.
+    """Return the name, namespace policies and topic policies of every existing topic in `names`.
 
-    The topic document of a partition is the document of its partitioned topic.
+    A partition has the topic policies of its partitioned topic.
     """
     cursor = await connection.execute(query("policies", "in_force"), (list(names),))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]

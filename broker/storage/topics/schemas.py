@@ -28,7 +28,7 @@ async def of_topic(connection: Connection, topic_name: str) -> list[StoredSchema
 async def add(connection: Connection, topic_name: str, version: int, schema: SchemaDefinition) -> bool:
     """Store a version of a topic's schema. Return False if this version number already exists.
 
-    If the answer to an earlier call was lost, that call may have stored the version.
+    If an earlier call lost its connection, that call may have stored the version.
     """
     cursor = await connection.execute(
         query("schemas", "add"),

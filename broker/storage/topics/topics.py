@@ -53,12 +53,12 @@ class TopicRow:
 
     topic_id: int
     partitions: int  # 0 = not a partitioned topic
-    partition: int  # Partition number from the topic's name; -1 = none
+    partition: int  # -1 = the topic's name has no partition number
     terminated: bool
     # The stored policies are not validated. A partition has the topic policies of its partitioned topic.
     namespace_policies: Mapping[str, object]
     topic_policies: Mapping[str, object]
-    last_used_ms: int  # When a client last used the topic; 0 = not known
+    last_used_ms: int  # 0 = unknown
     producer_epoch: int | None  # Epoch of the last exclusive producer
     has_deduplication: bool
 
@@ -139,7 +139,7 @@ async def create_topic(
             name,
             [name.full],
             [-1 if name.partition is None else name.partition],
-            parent=name.base,  # If a partitioned topic has this name, the new topic becomes its partition
+            parent=name.base,
             partitions=partitions,
             properties=properties,
         )
@@ -187,7 +187,7 @@ async def _insert_topics(
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
     """Return the sorted full names of a namespace's persistent topics.
 
-    Partitions are included. Partitioned topics are not.
+    The result contains partitions, but no partitioned topics.
     """
     escaped = (
         f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
@@ -321,7 +321,7 @@ async def open_segment(connection: Connection, now_ms: int) -> int:
 
 
 async def close_segment(connection: Connection, segment_id: int, now_ms: int) -> None:
-    """Close a segment to new ledgers. Its open ledgers are sealed later. Safe to repeat."""
+    """Close a segment to new ledgers. Safe to repeat."""
     await connection.execute(query("topics", "close_segment"), (now_ms, segment_id))
 
 

@@ -1,4 +1,4 @@
-"""Apply acks of clients. An ack changes the cursor and dispatcher immediately. The cursor is stored later.
+"""Apply acks of clients.
 
 An ack is late if the message counts of its entry are not in memory, or if an earlier ack is late.
 
@@ -47,8 +47,8 @@ class AckCommand(NamedTuple):
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # The client discarded the entries and granted one permit for each entry
-    resets: int  # Number of earlier moves that forgot pending entries
+    returns_permits: bool  # True = the client granted only one permit for each discarded entry
+    resets: int  # Number of cursor resets before this command
 
 
 class Acks:
@@ -60,7 +60,7 @@ class Acks:
         self._batch_index_acks = batch_index_acks
         # This is not a deque, because an empty deque takes 0.7 KiB.
         self._late: list[AckCommand] = []
-        self._put_off: list[AckCommand] = []  # Commands that wait for the end of a move
+        self._put_off: list[AckCommand] = []
 
     @property
     def first_late(self) -> AckCommand | None:
@@ -117,7 +117,7 @@ class Acks:
         return effects
 
     def _apply(self, command: AckCommand) -> Effects:
-        """Apply a command. Raises IndexMissing if message counts must be loaded before another try."""
+        """Apply a command. Raises IndexMissing if message counts must be loaded first."""
         member, acks, cumulative, receipt, returns_permits, _ = command
         state = self._state
         cursor, dispatcher, deadlines, counters = (
@@ -138,8 +138,7 @@ class Acks:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
             if cumulative and position.entry_id < 0 and self._ledgers.get(position.ledger_id) is not None:
-                # A client that acks cumulatively inside a batch sends the id of the previous entry. For a ledger's
-                # first entry, the previous id is -1.
+                # Clients send the entry id -1 for the entry before a ledger's first entry.
                 position = self._ledgers.previous_of(position)
             if cumulative and story.watches_acks:
                 newly = list(without_acked(cursor, self._ledgers.spans(cursor.mark_delete, position)))
@@ -180,7 +179,6 @@ class Acks:
         return self._applied(receipt, wrong, said)
 
     def _record_cumulative(self, member: Member, position: Position, newly: list[Range]) -> None:
-        """Record a cumulative ack. The list `newly` contains the ranges of entries that were not acked before."""
         story, now_ms = self._state.story, member.last_ack_ms
         if newly and not self._state.cursor.is_acked(position):  # The last entry is only partly acked
             ledger_id, first, last = newly.pop()
@@ -209,8 +207,8 @@ class Acks:
     def apply_first_late(self) -> Effects:
         """Apply the oldest late ack. During a move, put off all late acks instead.
 
-        Raises IndexMissing if message counts must be loaded before another try. Raises ServiceNotReady if a move has
-        forgotten the pending entries, or if the subscription is deleted.
+        Raises IndexMissing if message counts must be loaded first. Raises ServiceNotReady if a move has forgotten the
+        pending entries, or if the subscription is deleted.
         """
         state, command = self._state, self._late[0]
         if state.resets != command.resets or state.is_deleted:

@@ -1,6 +1,6 @@
 """The logic of one subscription, without I/O, event loop, clock or logging.
 
-Many methods return effects. The caller carries out the effects in order. Meanwhile, the caller may call more methods.
+Many methods return effects. The caller must carry out the effects in order.
 """
 
 from __future__ import annotations
@@ -191,8 +191,7 @@ class SubscriptionMachine:
         state.story.moved(state.cursor.mark_delete)
         state.gap = ""  # If the cursor has not passed the gap, the next read finds the gap again
         start = state.read_start()
-        # After a skip, consumers stay attached, and their pending entries must not be read again. A reset closes all
-        # consumers that have pending entries.
+        # The pending entries of consumers that stay attached must not be read again.
         stays = bool(state.members) and not state.ignores_acks
         state.read_position = max(state.read_position, start) if stays else start
         return (Wish.CHANGED, *state.end_of_topic())

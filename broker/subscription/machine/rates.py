@@ -62,7 +62,7 @@ class DispatchLimit:
         now_ms: int,
         replaces: DispatchLimit | None,
     ) -> DispatchLimit | None:
-        """Return the limit, or None if no rate is set. The number of waits is copied from the old limit."""
+        """Return the limit, or None if no rate is set."""
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages, policies.subscription_dispatch_rate_bytes, now_ms
         )
