@@ -273,7 +273,7 @@ class SubscriptionRunner:
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
-        self._machine.flow(consumer, permits, self._clock.now_ms())
+        self._machine.flow(consumer, permits, self._clock.now_ms())  # The effect is always SEND
         self._report()
         self.pump()
 
