@@ -1,7 +1,7 @@
 """One subscription, in the process that owns the topic.
 
-An act is a change that the broker records, for example when an operator skips messages. Some acts can be undone for a
-limited time. The delivery story records which consumers got and acked each entry.
+An act is a change that the broker records, for example an operator's skip of messages. The delivery story records which
+consumers got and acked each entry.
 
 This file has over 400 lines because it has many properties and short methods.
 """
@@ -173,10 +173,9 @@ class Subscription(SubscriptionRunner):
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
         self._last_messages = LastMessages(log, topic.reader, topic.compacted)
-        # Position and batch index of the dead letters that the broker is publishing again now. The index is -1 for a
-        # message outside a batch.
+        # The dead letters that the broker is publishing again. Batch index -1 means that the message is not in a batch.
         self.redriving: frozenset[tuple[Position, int]] = frozenset()
-        self._ready_at: tuple[int, ...] = ()  # The counts from which `_has_ready` was computed
+        self._ready_at: tuple[int, ...] = ()
         self._has_ready = False
 
     def _forget_me(self) -> None:
@@ -270,8 +269,7 @@ class Subscription(SubscriptionRunner):
             return 0
         if backlog > delayed:
             return backlog - delayed
-        # Some delayed entries may be acked, so search for an entry that is neither acked nor delayed. The search may be
-        # slow, so repeat it only after the counts have changed.
+        # The search may be slow, so repeat it only after a change.
         acked, ledgers = self.cursor.totals, self.log.ledgers
         at = (ledgers.total_messages, acked.entries, acked.messages, self.cursor.version, delayed)
         if at != self._ready_at:
@@ -313,7 +311,7 @@ class Subscription(SubscriptionRunner):
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer. Waits for other attaches and for cursor moves.
+        """Attach a consumer.
 
         Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed, ServiceNotReady, psycopg.Error.
         """
@@ -376,7 +374,7 @@ class Subscription(SubscriptionRunner):
             await self._around.tasks.finish(self._store_type())
 
     async def _store_type(self) -> None:
-        """Store the type. Not safe to cancel. If storing fails, a later attach tries again."""
+        """Store the type. Not safe to cancel."""
         self._state.stored_type = None
         sent = self.type
 
@@ -406,7 +404,7 @@ class Subscription(SubscriptionRunner):
         )
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Remove a consumer. Its pending entries are redelivered."""
+        """Remove a consumer."""
         if consumer.key in self.consumers:
             self._topic.consumer_left(self._clock.now_ms())
             self._reporter.consumer_gone(self, consumer)
@@ -445,7 +443,7 @@ class Subscription(SubscriptionRunner):
         )
 
     def topic_ended(self) -> None:
-        """Note that the topic is terminated. The consumers are told after everything is acked."""
+        """Note that the topic is terminated."""
         self.carry_out(self._machine.topic_ended())
 
     # -- acks by the broker itself -------------------------------------------------------------------------------
@@ -481,7 +479,7 @@ class Subscription(SubscriptionRunner):
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:
-        """Note the position at which the cursor begins. The entry at this position may be trimmed."""
+        """Note the position at which the cursor begins."""
         self._state.begin_at(position)
 
     def place(self) -> Position:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedDeliveries"]
 
-# A subscription remembers at most this many traced entries. The acks of other entries get no span.
+# A subscription remembers at most this many traced entries.
 MOST_REMEMBERED: Final = 1000
 
 
@@ -28,10 +28,7 @@ class _Acked(NamedTuple):
 
 
 class TracedDeliveries:
-    """Makes the spans of deliveries and acks.
-
-    The span of an ack ends when the ack is stored. If the subscription is not durable, the span ends at once.
-    """
+    """Makes the spans of deliveries and acks."""
 
     def __init__(self, tracing: Tracing, topic: str, subscription: str, *, is_durable: bool) -> None:
         self._tracing = tracing
@@ -43,7 +40,7 @@ class TracedDeliveries:
         self._flushing: list[_Acked] = []
 
     def delivered(self, consumer: str, deliveries: Sequence[Delivery]) -> None:
-        """Make a span for each traced entry. The span lasts from the entry's append until now."""
+        """Make a span for each traced entry."""
         for entry, redelivery_count, _ in deliveries:
             parent = self._tracing.parent_of(entry.data)
             if parent is None:
@@ -77,7 +74,7 @@ class TracedDeliveries:
         *,
         cumulative: bool,
     ) -> None:
-        """Note the traced entries that are completely acked after these acks."""
+        """Note the traced entries that are now completely acked."""
         if not self._delivered:
             return
         now_ns = time.time_ns()

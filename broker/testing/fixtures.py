@@ -35,7 +35,7 @@ _MOST_BYTES = 2**31
 class LiveBroker:
     """A broker on the test database."""
 
-    http_url: str  # WebSockets use this address with ws:// instead of http://
+    http_url: str
     pulsar_url: str
 
 

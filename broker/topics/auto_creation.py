@@ -25,7 +25,7 @@ def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
     """Return the error for a missing topic."""
     makers = "`vela topics create` or `manage.py createtopic`"
     if name.domain != "persistent":
-        makers = "`manage.py createtopic`"  # `vela topics create` makes only persistent topics
+        makers = "`manage.py createtopic`"
     return TopicNotFound(f"topic {name} does not exist{why}; create it with {makers}")
 
 
@@ -94,7 +94,7 @@ class TopicCreation:
         return await self.namespace_makes_topics(name.tenant, name.namespace)
 
     async def namespace_makes_topics(self, tenant: str, namespace: str) -> bool:
-        """Return whether a namespace creates missing topics automatically. The namespace need not exist."""
+        """Return whether a namespace creates missing topics automatically."""
         return (await self._namespace_policies(tenant, namespace)).auto_create_topics
 
     def _new_namespace_policies(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A topic's backlog quota. Above the quota, the broker stops producers or skips messages of one subscription."""
+"""A topic's backlog quota."""
 
 from __future__ import annotations
 
@@ -127,10 +127,7 @@ class BacklogQuota:
         return [each for each in self._topic.subscriptions.values() if each.is_durable]
 
     async def _age_ms(self, subscription: Subscription) -> int:
-        """Return the age of the oldest unacked entry; 0 if every entry is acked.
-
-        If the whole ledger is younger than the quota, return the ledger's age, which needs no read.
-        """
+        """Return the age of the oldest unacked entry, or of its ledger if the ledger is younger than the quota."""
         topic = self._topic
         position = subscription.cursor.read_from()
         ledger = topic.log.ledgers.get(position.ledger_id)
@@ -148,7 +145,7 @@ class BacklogQuota:
         return now_ms - known[1]
 
     async def _evict(self, breach: Breach) -> bool:
-        """Skip messages, and store a record for operators. Return False if nothing can be skipped."""
+        """Skip messages, or return False if there is nothing to skip."""
         topic = self._topic
         subscription = topic.subscriptions.get(breach.subscription)
         if subscription is None:

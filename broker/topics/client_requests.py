@@ -135,7 +135,6 @@ def _refusal_answered(what: str) -> Iterator[None]:
 
 
 def _check_properties(whose: str, properties: Mapping[str, str]) -> None:
-    """Limit the size of the properties, because they stay in memory while the client is attached."""
     size_bytes = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
     if size_bytes > MAX_PROPERTIES_BYTES:
         raise NotAllowed(

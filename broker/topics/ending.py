@@ -54,11 +54,11 @@ class DeleteFigures:
 class _Found:
     topic_id: int
     is_partitioned: bool
-    members: Mapping[int, str]  # The topic or its partitions: full names by id
+    members: Mapping[int, str]  # Full names of the topic or its partitions, by id
 
 
 class Endings:
-    """Terminates, unloads and deletes topics. Requests for a topic wait while it is being unloaded or deleted."""
+    """Terminates, unloads and deletes topics."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Endings:
     async def unload(self, names: Sequence[TopicName]) -> int:
         """Remove these topics from memory, and return how many were loaded.
 
-        Stores the acks and detaches the clients. New requests wait until the unload ends.
+        Stores the acks and detaches the clients.
         """
         async with self._still(names) as topics:
             for topic in topics:
@@ -145,7 +145,7 @@ class Endings:
 
         Raises TopicBusy if clients are connected, unless `force` is True. Raises TopicBusy if the topic has
         subscriptions, unless `force` or `with_subscriptions` is True. Raises TopicBusy if `only_if` returns False for a
-        loaded topic. New requests for the topic wait while `only_if` runs.
+        loaded topic.
 
         Raises NotAllowed for a partition. Also raises TopicNotFound, TopicFenced, psycopg.Error. After TopicFenced, the
         topic still exists.
@@ -171,7 +171,7 @@ class Endings:
                 lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
                 what=f"deleting {name}",
             )
-            # If the first answer was lost, the repeated statement deleted nothing. Check whether the topic exists.
+            # If PostgreSQL's first answer was lost, the repeated statement deleted nothing, so check for the topic.
             left = await repeat_until_done(
                 self._pool, lambda c: store.members(c, name.full), what="finding a topic"
             )
@@ -225,7 +225,7 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Yield the loaded topics, with appends paused. No other topic of `names` can be loaded during the block."""
+        """Yield the loaded topics, with appends paused. The other topics of `names` cannot be loaded meanwhile."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()
@@ -237,7 +237,6 @@ class Endings:
             yield topics
 
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-        """Take ownership of the topics that are not loaded. Return the owner epoch of every topic."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
         others = members.keys() - epochs.keys()
         if others:

@@ -1,4 +1,4 @@
-"""Take ownership of topics and load them into memory. A higher epoch fences the previous owner."""
+"""Take ownership of topics and load them into memory."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class TopicLoader:
         topic.delayed.load(stored.delayed)
         if topic.policies.deduplication:
             topic.deduplication = await self._deduplication_keeper.load(topic)
-        elif row.has_deduplication:  # Deduplication was switched off, but its old state is still stored
+        elif row.has_deduplication:
             await self._deduplication_keeper.forget(topic)
 
 
@@ -157,8 +157,8 @@ def _add_subscriptions(topic: Topic, stored: _Stored) -> None:
 class _Stored:
     owner_epoch: int
     ledgers: list[LedgerInfo]
-    segments: dict[int, int]  # Segment of each ledger. A segment is a pair of tables
-    files: dict[int, str]  # File name of each offloaded ledger
+    segments: dict[int, int]  # Segment ids by ledger id
+    files: dict[int, str]  # File names of offloaded ledgers, by ledger id
     left_open: list[LedgerInfo]  # Open ledgers before the last ledger
     subscriptions: list[cursor_store.SubscriptionRow]
     delayed: list[tuple[int, Sequence[int]]]  # Pairs of a ledger id and the ids of delayed entries
@@ -187,7 +187,6 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
 
 
 async def _ledger_info(connection: Connection, row: store.LedgerRow, *, is_last: bool) -> LedgerInfo:
-    """Return a ledger with its totals. The totals of an open ledger come from its last entry."""
     entries, messages, size_bytes = row.entries, row.messages, row.size_bytes
     first_append_ms, last_append_ms = row.first_append_ms, row.last_append_ms
     if not row.sealed and row.segment_id is not None:

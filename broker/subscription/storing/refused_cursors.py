@@ -1,8 +1,4 @@
-"""Keep track of the cursors that could not be stored.
-
-The flusher tries each refused cursor alone, at growing intervals. Meanwhile the subscription keeps delivering
-messages. If the broker restarts or unloads the topic, messages whose acks are not stored are delivered again.
-"""
+"""Keep track of the cursors that could not be stored."""
 
 from __future__ import annotations
 
@@ -71,11 +67,11 @@ class RefusedCursors(Generic[C]):
         return known
 
     def remove(self, subscription: C) -> RefusedCursor | None:
-        """Forget the refusals of a cursor. Return these refusals, or None."""
+        """Forget the refusals of a cursor, and return them."""
         return self._refused.pop(subscription, None)
 
     def due(self, now_s: float) -> list[C]:
-        """Return the cursors whose next attempt is due at `now_s` in the event loop's time."""
+        """Return the cursors whose next attempt is due."""
         return [each for each, known in self._refused.items() if known.next_try_s <= now_s]
 
     def next_try_s(self) -> float | None:

@@ -1,9 +1,7 @@
 """Compact topics: keep the latest message of each key.
 
-A run reads the messages that the last run kept, and then all later messages. It makes two passes. The first pass finds
-the latest message of each key. The broker or a Spark job makes the first pass. The second pass copies the messages that
-stay. At the end, one SQL statement switches readers to the new copies, so readers never see an unfinished run. The log
-itself does not change.
+The first pass, in the broker or in a Spark job, finds the latest message of each key. The second pass copies the
+messages that stay.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ class CompactionBusy(BrokerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The numbers of messages that a compaction would keep and remove."""
+    """The result of `Compactor.measure`."""
 
     kept: Kept
     removed_messages: int
@@ -89,7 +87,7 @@ class Compactor:
         return topic.log.ledgers.total_bytes - horizon.size_bytes
 
     async def measure(self, topic: Topic) -> Measured:
-        """Count the messages that `compact` would keep and remove. Reads only the first entries, up to a limit."""
+        """Count the messages that `compact` would keep and remove. Stops early on a large topic."""
         through = topic.log.ledgers.last_position()
         passes = self._passes()
         seen_pieces = seen_entries = seen_bytes = 0
@@ -242,8 +240,8 @@ class Compactor:
     async def empty(self, topic: Topic, through: Position) -> None:
         """Delete the compacted messages of a topic that is truncated up to `through`. Safe to repeat.
 
-        Does nothing if an entry after `through` is already compacted.
-        Raises TopicFenced, PersistenceFailed, psycopg.Error.
+        Does nothing if an entry after `through` is already compacted. Raises TopicFenced, PersistenceFailed,
+        psycopg.Error.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored
@@ -261,7 +259,7 @@ class Compactor:
             await self._sweep_quietly(topic)
 
     async def forget(self, topic: Topic) -> None:
-        """Delete a topic's compacted messages. Readers then get all messages of the log. Safe to repeat.
+        """Delete a topic's compacted messages. Safe to repeat.
 
         Raises TopicFenced, psycopg.Error.
         """

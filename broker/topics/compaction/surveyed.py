@@ -25,7 +25,7 @@ __all__ = ["SurveyedPass"]
 
 
 class SurveyedPass:
-    """Runs the second pass. A piece is a list of consecutive entries. Only the keys of one piece are in memory."""
+    """Runs the second pass."""
 
     def __init__(
         self, survey: Survey, pool: ConnectionPool, *, retain_keyless: bool, max_message_bytes: int
@@ -77,7 +77,6 @@ class SurveyedPass:
         return stayed(piece, decoded, latest, max_message_bytes=self._max_message_bytes)
 
     def _require_earlier(self, position: Position) -> None:
-        """Raise NotAllowed if Spark should have seen the message at `position`."""
         if position > self._survey.begin:
             raise NotAllowed(
                 f"Spark has not seen the key of the message at {position}, so nothing is compacted: run the job again"
@@ -85,6 +84,6 @@ class SurveyedPass:
 
 
 def _hashed(key: Key) -> bytes:
-    """Return the hash under which the survey stores a key. No UTF-8 text begins with the prefix of binary keys."""
+    """Return the hash under which the survey stores a key."""
     data = key.encode() if isinstance(key, str) else b"\xff" + key
     return hashlib.md5(data, usedforsecurity=False).digest()

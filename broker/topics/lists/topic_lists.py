@@ -1,8 +1,4 @@
-"""The lists of topics that clients watch, one for each namespace.
-
-PostgreSQL notifies the broker after topics were created or deleted in a namespace. The broker then reads the
-namespace's list and compares it with the previous list, so a repeated notification does no harm.
-"""
+"""The lists of topics that clients watch, one for each namespace."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Matched:
-    """The topics that a pattern chooses in one namespace. All watches with this pattern share one object."""
+    """The topics that a pattern chooses in one namespace."""
 
     pattern: TopicPattern
     names: frozenset[str]
@@ -42,7 +38,7 @@ class _Matched:
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Namespace:
     name: str
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # Guards reading and comparing the list
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # Held while the list is read and compared
     names: frozenset[str] | None = None
     matched: dict[str, _Matched] = field(default_factory=dict)  # Keys are the texts of the patterns
     opening: int = 0  # Number of watches that are being opened

@@ -1,7 +1,4 @@
-"""A subscription without a cursor, for a non-persistent topic.
-
-A message counts as acked as soon as it is sent to a consumer. A message is dropped if no consumer can receive it now.
-"""
+"""A subscription without a cursor, for a non-persistent topic."""
 
 from __future__ import annotations
 
@@ -70,7 +67,7 @@ class NonPersistentSubscription:
         self._dispatcher = dispatcher
         self._clock = clock
         self._next_key = next_key
-        self._batches: dict[Position, int] = {}  # Message counts of the batches sent last
+        self._batches: dict[Position, int] = {}  # Message counts of recently sent batches
         self.rates_changed()
 
     @property
@@ -126,7 +123,6 @@ class NonPersistentSubscription:
         return consumer
 
     def _switch(self, joined: Consumer | None) -> None:
-        """Switch the active consumer if necessary. After a switch, notify all consumers, otherwise only `joined`."""
         told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
         for consumer in list(told):
             consumer.tell_active(consumer.dispatch is self._dispatcher.active)
