@@ -43,7 +43,7 @@ async def name_broker(connection: Connection, *, host: str, pid: int, http_url: 
 
 
 async def stopped(connection: Connection, *, host: str, pid: int) -> None:
-    """Record a clean stop and release the lock. If the row names another process, record nothing."""
+    """Record a clean stop and release the lock."""
     await connection.execute(query("ownership", "stopped"), (pid, host))
     await connection.execute(query("ownership", "unlock"))
 

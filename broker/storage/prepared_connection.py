@@ -1,7 +1,6 @@
 """Prepared statements and COPY on a connection whose socket the event loop watches all the time.
 
-For each statement, psycopg's cursor looks up types, starts and stops watching the socket, and sets a timer. This work
-took a third of the broker's CPU time for a commit. `PreparedConnection` does not use this cursor.
+`PreparedConnection` does not use psycopg's cursor, which took a third of the broker's CPU time for a commit.
 """
 
 from __future__ import annotations
@@ -19,12 +18,10 @@ from broker.storage.connection import Connection, connect
 
 __all__ = ["PreparedConnection"]
 
-# With these options, PostgreSQL plans an append once, and avoids sequential scans, because a table may grow later.
-# Planning every append took more than half of PostgreSQL's CPU time for a small commit. See
+# PostgreSQL plans an append only once, so the plan must suit a table that grows. See
 # docs/decisions/0049-appends-planned-once.md.
 _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
-# Small appends use three statements for each segment of the log. Most appends go into the newest segment.
 MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
 # A COPY holds locks, so it is rolled back if its turn to commit does not come in this time.
@@ -39,8 +36,8 @@ class PreparedConnection:
         self._pgconn = connection.pgconn
         self._names: dict[bytes, bytes] = {}  # Name of each prepared statement
         self._prepared = 0
-        self._socket: int | None = None  # File descriptor that the event loop watches
-        self._is_flushing = False  # True while bytes wait until the socket accepts them
+        self._socket: int | None = None
+        self._is_flushing = False
         self._is_cancelled = False
         self._results: list[PGresult] = []
         self._answered: asyncio.Future[None] | None = None
@@ -136,7 +133,7 @@ class PreparedConnection:
         answered = self._sent()
         await asyncio.wait((turn, answered), timeout=_TURN_S, return_when=asyncio.FIRST_COMPLETED)
         if answered.done():
-            # The server ended the COPY before its turn came.
+            # The server ended the COPY early.
             answered.result()
             self._without_error()
         if not turn.done():
@@ -144,7 +141,6 @@ class PreparedConnection:
         return turn.result()
 
     def _sent(self) -> asyncio.Future[None]:
-        """Send the queued bytes. Return a future that is done when the server has answered."""
         loop = asyncio.get_running_loop()
         self._results = []
         self._answered = loop.create_future()

@@ -19,7 +19,7 @@ class Survey:
 
     survey_id: int
     topic_name: str | None  # None = the topic was deleted
-    generation: int  # Number of the previous compaction, or 0
+    generation: int  # Generation of the previous compaction, or 0
     begin: Position  # Exclusive
     horizon: Position  # Inclusive
 
@@ -85,10 +85,7 @@ async def abandon(connection: Connection) -> None:
 
 
 async def sweep(connection: Connection, *, limit: int) -> int:
-    """Delete at most `limit` keys of ended surveys, and return the number of deleted keys.
-
-    If no keys are left, delete ended surveys that are older than a week.
-    """
+    """Delete at most `limit` keys of ended surveys, and return the number of deleted keys."""
     cursor = await connection.execute(query("compaction_surveys", "sweep"), {"limit": limit})
     if not cursor.rowcount:
         await connection.execute(query("compaction_surveys", "forget"))

@@ -18,7 +18,6 @@ Bytes = bytes | memoryview
 
 _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END: Final = b"\xff\xff"
-# A row begins with the number of columns. Each column is a size in bytes, followed by a value. NULL has the size -1.
 _ENTRY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 3 + "ih" + "i")
 _ENTRY_WITHOUT_KEY: Final = struct.Struct("!h" + "iq" * 6 + "ii" * 2 + "i" + "ih" + "i")
 _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
@@ -28,8 +27,7 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 class CopyRows:
     """The rows of one topic. Each row takes two list items: packed numbers, then data.
 
-    `pages` and `parts` are rows of the table `rest`, for bytes that do not fit into an entry's row. Each row in `pages`
-    fills a database page. The rows in `parts` are smaller.
+    `pages` and `parts` are rows of the table `rest`. Each row in `pages` fills a database page.
     """
 
     entries: list[Bytes] = field(default_factory=list)
@@ -56,7 +54,7 @@ def entries_stream(topics: Iterable[CopyRows]) -> bytes:
 def rest_stream(topics: Sequence[CopyRows]) -> bytes:
     """Return the bytes that COPY reads into the table `rest`.
 
-    Rows that fill a page come first, because COPY never goes back to a page that still has room.
+    Rows that fill a page come first, so that COPY leaves few pages partly empty.
     """
     pages = (part for rows in topics for part in rows.pages)
     parts = (part for rows in topics for part in rows.parts)

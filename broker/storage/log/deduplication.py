@@ -19,7 +19,7 @@ class ProducerRow(NamedTuple):
     producer_name: str
     sequence_id: int  # Highest sequence id of a complete message, or -1
     chunk_sequence_id: int  # Sequence id of the latest chunked message, or -1
-    chunk_id: int  # Highest chunk id of that message, or -1; a final chunk does not count
+    chunk_id: int  # Highest chunk id of that message, or -1
     seen_ms: int  # When the producer was last active
 
 
@@ -34,7 +34,7 @@ class TopicFlush:
 
 
 async def load(connection: Connection, topic_id: int) -> tuple[Position | None, list[ProducerRow]]:
-    """Return the last log position that the state includes, and the producers. Without a state, return None and []."""
+    """Return the last log position that the state includes, or None, and the producers."""
     cursor = await connection.execute(query("deduplication", "position_of"), (topic_id,))
     row = await cursor.fetchone()
     if row is None:

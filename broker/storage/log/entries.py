@@ -69,7 +69,7 @@ class AppendRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
-    """The last stored entry of a ledger, without data. Cumulative values are the topic's totals up to this entry."""
+    """The last stored entry of a ledger, without data. The cumulative values of the topic include this entry."""
 
     entry_id: int
     messages: int
@@ -94,9 +94,9 @@ async def append(
 ) -> set[int]:
     """Store the rows of each topic whose owner epoch is still the one in `epochs`. Return the ids of these topics.
 
-    `copying` and `turn` are only for COPY. `copying` is called after the server has checked the owner epochs. If
-    `turn` is given, the COPY commits only after `turn` is set to true. If `turn` is set to false, or is not set within
-    5 s, this function stores nothing and raises psycopg.errors.QueryCanceled.
+    With COPY, `copying` is called after the server has checked the owner epochs. If `turn` is given, the COPY commits
+    only after `turn` is set to true. If `turn` is set to false, or is not set within 5 s, this function stores nothing
+    and raises psycopg.errors.QueryCanceled.
 
     Raises ValueError if `turn` is given but the rows cannot be copied. Raises psycopg.Error if PostgreSQL refuses a
     row or the connection is lost. After a lost connection or a cancelled call, the rows may have been stored.
@@ -164,7 +164,7 @@ async def _insert(
     return {int.from_bytes(result.get_value(row, 0) or b"") for row in range(result.ntuples)}
 
 
-@lru_cache(maxsize=64)  # Nearly all appends go into the newest segment
+@lru_cache(maxsize=64)
 def _statement(segment_id: int, parts: tuple[str, ...]) -> bytes:
     return b"\n".join(for_segment(name, segment_id) for name in (*parts, "appended"))
 
@@ -207,7 +207,6 @@ async def _copy(
     copying: Callable[[], None] | None,
     turn: asyncio.Future[bool] | None,
 ) -> set[int]:
-    """Store the rows with COPY. For large entries, COPY takes half the CPU time of INSERT."""
     packed = {topic_id: copy_rows(entries) for topic_id, entries in rows.entries.items()}
     has_rest = any(each.pages or each.parts for each in packed.values())
     locking = query("entries", "lock_owners") % (

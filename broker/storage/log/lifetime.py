@@ -131,10 +131,7 @@ async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
 
 
 async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool) -> int:
-    """Create a segment with its tables, and return the segment's id.
-
-    `refresh_entry_views` later adds the tables to the views over all segments.
-    """
+    """Create a segment with its tables, and return the segment's id."""
     cursor = await connection.execute(query("lifetime", "open_segment"), (now_ms, long_lived))
     row = await cursor.fetchone()
     if row is None:
@@ -147,8 +144,8 @@ async def drop_segment(
 ) -> bool:
     """Remove a closed segment from the views over all segments, and drop the segment's tables. Safe to repeat.
 
-    Return False if the segment is open, was already dropped, or still has a ledger. Also return False if a lock is not
-    free within `lock_timeout_ms`. If `read_role` is not empty, this role may read the new views.
+    Return False if the segment is open, was already dropped, or still has a ledger, or if a lock is not free
+    in time. If `read_role` is not empty, this role may read the new views.
     """
     try:
         async with connection.transaction():
@@ -193,7 +190,7 @@ async def copy_piece(
     """Copy a ledger's entries from `first` through `last` into the segment `target`.
 
     The copy ends early if the data after the first entry would exceed the limit `more_bytes`. Return how many entries
-    were not yet in `target`. Raises psycopg.errors.UndefinedTable if either segment was dropped.
+    this call added. Raises psycopg.errors.UndefinedTable if either segment was dropped.
     """
     statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(
         source=entry_table(source),
@@ -243,10 +240,7 @@ async def topics_to_visit(
 
 
 async def oldest_pin(connection: Connection) -> OldestPin | None:
-    """Return the subscription that is furthest behind in the oldest closed segment.
-
-    Segments for copied ledgers do not count.
-    """
+    """Return the subscription that is furthest behind in the oldest closed segment."""
     cursor = await connection.execute(query("lifetime", "oldest_pin"))
     row = await cursor.fetchone()
     if row is None:

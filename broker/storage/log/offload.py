@@ -12,7 +12,7 @@ __all__ = ["WrittenFile", "abandon", "attach", "doomed", "forget", "refuse", "wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A file that a job has written, and has checked by reading it back."""
+    """A file that a job has written and checked."""
 
     name: str
     topic_id: int
@@ -61,11 +61,7 @@ async def refuse(connection: Connection, name: str) -> None:
 
 
 async def abandon(connection: Connection, *, stale_after_s: int) -> None:
-    """Mark unneeded files for deletion. Safe to repeat.
-
-    An attached file is unneeded if no ledger refers to the file. A file that was never attached is unneeded if the
-    topic was deleted, or if the file is older than `stale_after_s` seconds and the file's job is not running.
-    """
+    """Mark unneeded files for deletion. Safe to repeat."""
     await connection.execute(query("offload", "abandon_detached"))
     await connection.execute(query("offload", "abandon_stale"), {"after_s": stale_after_s})
 

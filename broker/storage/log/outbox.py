@@ -1,6 +1,6 @@
 """The broker's queries of the outbox. Django code stores messages in this table, in its own transactions.
 
-The broker moves the messages into topics. The statement that stores a message in its topic also deletes the outbox row.
+The broker moves the messages into topics.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ async def waiting(
 ) -> list[OutboxRow]:
     """Return a topic's oldest rows, except rows in `taken` and rows that `refuse` has postponed.
 
-    `most` limits the number of rows. The result also ends when the data reaches the limit `more_bytes`. Safe to repeat
-    and to cancel.
+    The list ends early if its data reaches the limit `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = await connection.execute(
         query("outbox", "waiting"),

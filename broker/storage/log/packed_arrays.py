@@ -1,7 +1,6 @@
 """Arrays packed in PostgreSQL's binary format, in one pass.
 
-psycopg inspects and dumps each item of a list separately. For an append of 1,000 entries of 1 KB, psycopg takes 2.2 ms
-and this module takes 0.6 ms.
+For an append of 1,000 entries of 1 KB, psycopg takes 2.2 ms and this module takes 0.6 ms.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Divide an entry's bytes among rows.
+"""Divide an entry's bytes between the entry's own row and rows of the table `rest`.
 
-PostgreSQL moves large values into a TOAST table, in chunks of 2 kB. For 128 kB, a TOAST table takes twice the CPU
-time of rows that fill a page. An entry's own row therefore has only the first bytes. The other bytes go into rows of a
-second table, `rest`.
+For an entry of 128 kB, a TOAST table would take twice the CPU time.
 """
 
 from __future__ import annotations
@@ -19,10 +17,7 @@ FIRST_BYTES: Final = _PARTS_BYTES[-1]  # The entry's own row has at most this ma
 
 
 def divided(data: bytes) -> tuple[bytes | memoryview, Sequence[memoryview]]:
-    """Return the bytes for the entry's own row, and the bytes for each row of `rest`. Nothing is copied.
-
-    Each row of `rest` fills a page, but the first and second row may be smaller.
-    """
+    """Return the bytes for the entry's own row, and the bytes for each row of `rest`."""
     if len(data) <= FIRST_BYTES:
         return data, ()
     pages, at = divmod(len(data), PAGE_BYTES)

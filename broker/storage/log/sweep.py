@@ -1,4 +1,4 @@
-"""Queries of Celery's periodic tasks. All calls are synchronous, because tasks run outside the broker's event loop.
+"""Queries of Celery's periodic tasks. All calls are synchronous.
 
 The owner is the broker process that serves the topics. An act is a change by an operator, a client or a policy. A plan
 is an act that an operator has prepared but not applied.
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 SILENT_S: Final = 15  # TCP keep-alive takes this long to notice a lost host
-TRIMMED_AT_ONCE: Final = 1000  # One statement deletes at most this many acts, and the parts of these acts
+TRIMMED_AT_ONCE: Final = 1000
 
 
 class SweptSessions(NamedTuple):
@@ -55,11 +55,7 @@ def policies() -> None:
 
 
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
-    """Delete all sessions if the broker stopped or was silent for `silent_s` seconds. Safe to repeat.
-
-    A session is the row of a connected consumer or producer. If the broker is alive, delete a session only if
-    the session belongs to an earlier owner and was not updated for `silent_s` seconds.
-    """
+    """Delete the consumer and producer sessions of a stopped or silent broker. Safe to repeat."""
     with task_connection("vela task") as connection:
         row = connection.execute(
             query("sweep", "dead_sessions"), {"now_ms": now_ms, "silent_s": silent_s}
@@ -76,8 +72,8 @@ def lifetime() -> None:
 def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
     """Expire plans that were not applied within `plan_expiry_s` seconds. Safe to repeat.
 
-    A plan that a second person must apply is kept for at least `second_person_s` seconds.
-    Return the number of expired plans.
+    Return the number of expired plans. A plan that a second person must apply is kept for at least
+    `second_person_s` seconds.
     """
     with task_connection("vela task") as connection:
         row = connection.execute(
@@ -88,10 +84,9 @@ def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
 
 
 def trim_acts(keep_days: int) -> int:
-    """Delete up to `TRIMMED_AT_ONCE` finished acts that are older than `keep_days` days and cannot be undone.
+    """Delete finished acts that are older than `keep_days` days and cannot be undone. Safe to repeat.
 
-    An act on several topics has parts, which are deleted with the act. Return the number of deleted acts and parts.
-    Safe to repeat.
+    Return the number of deleted acts, including the parts of acts on several topics.
     """
     with task_connection("vela task") as connection:
         limits = {"keep_days": keep_days, "most": TRIMMED_AT_ONCE}
@@ -100,9 +95,9 @@ def trim_acts(keep_days: int) -> int:
 
 
 def trim_client_acts(keep: int) -> int:
-    """Delete up to `TRIMMED_AT_ONCE` finished acts of clients, but keep the latest move of each cursor.
+    """Delete finished acts of clients, except the newest acts and the latest move of each cursor. Safe to repeat.
 
-    `keep` is the number of newest acts to keep. Return the number of deleted acts. Safe to repeat.
+    `keep` is the number of newest acts to keep. Return the number of deleted acts.
     """
     with task_connection("vela task") as connection:
         limits = {"keep": keep, "most": TRIMMED_AT_ONCE}

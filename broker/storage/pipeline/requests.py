@@ -50,7 +50,7 @@ class Unended:
 
     id: int
     state: str
-    is_of_act: bool  # Whether the act passed to `unended` requested the run
+    is_of_act: bool  # Whether the given act requested the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ async def find(connection: Connection, run_id: int) -> Run | None:
 
 
 async def cancel(connection: Connection, run_id: int, *, who: str) -> None:
-    """Cancel a run. A waiting run ends at once. A run under way is ended by its worker. Safe to repeat."""
+    """Cancel a run. A waiting run ends at once. The worker ends a run that is under way. Safe to repeat."""
     await connection.execute(query("pipeline", "cancel"), {"id": run_id, "who": who})
 
 
@@ -145,11 +145,7 @@ async def schedule(
     every_minutes: int,
     who: str,
 ) -> None:
-    """Store a schedule for a job. The first run is due now. Safe to repeat.
-
-    If the job and subject already have a schedule, change that schedule. The next run starts at the planned time or
-    after the new interval, whichever is earlier.
-    """
+    """Store or change the schedule of a job and subject. A new schedule is due now. Safe to repeat."""
     await connection.execute(
         query("pipeline", "schedule"),
         {

@@ -53,7 +53,7 @@ class Report:
     log: str | None  # None = keep the stored log
 
     def to_sql(self) -> dict[str, str | None]:
-        """Return the report as SQL parameters. Replace the character U+0000, which PostgreSQL cannot store."""
+        """Return the report as SQL parameters."""
         return {
             "stages": _json([dict(stage) for stage in self.stages]),
             "pinned": _json(dict(self.pinned)),
@@ -67,10 +67,7 @@ def _connect() -> AbstractContextManager[ShortConnection]:
 
 
 def claim(worker: str, *, most: int) -> ClaimedRun | None:
-    """Claim the oldest waiting run, and record that a worker looked for runs.
-
-    The limit for runs under way is `most`. Return None if no run was claimed.
-    """
+    """Claim the oldest waiting run. Return None if no run waits or the limit `most` is reached."""
     with _connect() as connection:
         connection.execute(query("pipeline", "look"))
         row = _claim(connection, worker, most)
@@ -132,25 +129,19 @@ def end_silent(silent_s: int) -> int:
 
 
 def request_due() -> int:
-    """Insert a run for each schedule that is due. Return the number of runs.
-
-    Skip a schedule if an earlier run of its job and subject has not ended.
-    """
+    """Insert runs for schedules that are due. Return the number of inserted runs."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_due")).rowcount
 
 
 def request_offloads() -> int:
-    """Insert an offload run for each topic whose policies ask for offloading. Return the number of runs.
-
-    Skip a topic if its latest offload run has not ended or is less than ten minutes old.
-    """
+    """Insert offload runs for topics whose policies ask for offloading. Return the number of inserted runs."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_offloads")).rowcount
 
 
 def trim(keep_days: int) -> int:
-    """Delete runs that ended more than `keep_days` days ago. Return their number."""
+    """Delete runs that ended more than `keep_days` days ago. Return the number of deleted runs."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "trim"), {"keep_days": keep_days}).rowcount
 
