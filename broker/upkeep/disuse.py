@@ -1,7 +1,4 @@
-"""Remove subscriptions and topics that nobody uses. Both removals are off by default.
-
-An act is a change that is recorded in the audit log.
-"""
+"""Remove subscriptions and topics that nobody uses."""
 
 from __future__ import annotations
 
@@ -33,14 +30,11 @@ __all__ = ["Disuse"]
 
 logger = logging.getLogger(__name__)
 
-_IDLE_AT_ONCE = 50  # One call of `visit_idle_topics` loads and checks at most this many topics
+_IDLE_AT_ONCE = 50
 
 
 class Disuse:
-    """Expires subscriptions and deletes topics as policies demand.
-
-    `defaults` supplies policies that are not set.
-    """
+    """Expires subscriptions and deletes topics as policies demand."""
 
     def __init__(
         self,
@@ -58,10 +52,7 @@ class Disuse:
         self._defaults = defaults
 
     async def expire_subscriptions(self, topic: Topic) -> int:
-        """Remove expired durable subscriptions, and record each removal as an act.
-
-        Returns how many subscriptions had expired when the call began.
-        """
+        """Remove expired durable subscriptions, and record each removal in the audit log."""
         if not topic.policies.subscription_expiry_ms:
             return 0
         expired = [
@@ -91,7 +82,7 @@ class Disuse:
                 return False
         with_subscriptions = topic.policies.inactive_topic_mode is InactiveTopicMode.SUBSCRIPTIONS_CAUGHT_UP
         try:
-            # Since the check, a client may have published and left. `delete` checks again when no client can connect.
+            # A client may have published and left since the check, so `delete` checks again when no client can connect.
             await self._endings.delete(
                 name, force=False, with_subscriptions=with_subscriptions, only_if=self._is_inactive
             )
@@ -105,8 +96,7 @@ class Disuse:
     async def visit_idle_topics(self, after: int) -> int:
         """Check topics that are not in memory and have ids above `after`.
 
-        Returns the value of `after` for the next call. Loads only topics that may be inactive or may have expired
-        subscriptions.
+        Returns the value of `after` for the next call.
         """
         known = [topic.topic_id for topic in self._topics.all()]
         found = await repeat_until_done(
@@ -131,7 +121,6 @@ class Disuse:
             except BrokerError as error:
                 logger.info("%s was not checked for disuse; a later round tries again: %s", each, error)
             except Exception as error:
-                # A damaged row must not prevent the checks of the next topics.
                 if is_away(error):
                     raise
                 logger.exception("%s was not checked for disuse; a later round tries again", each)
@@ -140,7 +129,7 @@ class Disuse:
     async def _remove(self, topic: Topic, subscription: Subscription) -> None:
         async with subscription.moves.moving(closes_consumers=True):
             if subscription.is_deleted or not self._is_expired(topic, subscription):
-                return  # The subscription was deleted or used meanwhile
+                return
             backlog = subscription.cursor.backlog_messages
             act_id = await repeat_until_done(
                 self._pool,

@@ -23,16 +23,15 @@ __all__ = ["Housekeeping"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-# `_each_topic` yields at most this many topics. Visiting 10,000 topics each second would take 5% of a core.
+# Visiting 10,000 topics each second would take 5% of a core.
 _TOPICS_A_TURN = 1024
-# After this many topics, `_each_topic` lets the event loop do other work.
 TOPICS_AT_ONCE = 64
-# `_tidy_memory` keeps at most this many chunks of each topic's message index. A full chunk takes 512 KiB.
+# A full chunk of a topic's message index takes 512 KiB.
 INDEX_CHUNKS = 64
 
 
 class Housekeeping:
-    """A task that runs each duty once a second. If a duty fails, the other duties still run."""
+    """A task that runs each duty once a second."""
 
     def __init__(
         self,
@@ -43,7 +42,6 @@ class Housekeeping:
         *,
         may_store: Callable[[], bool],
     ) -> None:
-        """`may_store` returns whether this process holds the lock of the active broker."""
         self._topics = topics
         self._deduplication = deduplication
         self._clock = clock
@@ -99,7 +97,6 @@ class Housekeeping:
                     each.undo_is_over()
 
     async def _each_topic(self) -> AsyncIterator[Topic]:
-        """Yield the topics to visit in this second."""
         topics = self._topics.all()
         begin = self._turns % max(1, ceil(len(topics) / _TOPICS_A_TURN)) * _TOPICS_A_TURN
         for number, topic in enumerate(topics[begin : begin + _TOPICS_A_TURN], start=1):

@@ -15,8 +15,7 @@ __all__ = ["may_leave"]
 def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
     """Return whether a topic has been idle for `idle_ms` and can leave memory without loss.
 
-    A topic with a backlog stays, because /metrics shows only topics in memory. If the topic has clients, this
-    function sets the topic's `asked_ms` to `now_ms`.
+    A topic with a backlog stays, because /metrics shows only topics in memory.
     """
     if topic.producers or any(each.consumers or not each.is_durable for each in topic.subscriptions.values()):
         topic.asked_ms = now_ms

@@ -1,8 +1,6 @@
 """Trim and unload topics, expire messages, and drop segments.
 
-A segment is a pair of tables with the entries of many topics. A round looks at every topic in memory, and spreads this
-work over many seconds. Celery's beat requests rounds. If VELA_WHEEL is on, rounds also begin without a request. The
-process that holds the broker lock owns all topics.
+A segment is a pair of tables with the entries of many topics.
 """
 
 from __future__ import annotations
@@ -39,8 +37,7 @@ __all__ = ["Lifetime"]
 logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-# A visit loads a topic that is not in memory. At most this many visits begin per second.
-_VISITS = 20
+_VISITS = 20  # Per second
 _VISIT_AGAIN_MS = 3_600_000
 
 
@@ -60,7 +57,6 @@ class Lifetime:
         offloads: Offloads,
         may_store: Callable[[], bool],
     ) -> None:
-        """`may_store` returns whether this process holds the broker lock."""
         self._topics = topics
         self._trimmer = trimmer
         self._pool = pool
@@ -71,18 +67,15 @@ class Lifetime:
         self.offloads = offloads
         self._may_store = may_store
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
-        self._waiting: list[Topic] = []  # Topics that this round has not looked at yet
-        # Number of topics to look at next. The fraction is carried over to the next second.
-        self._due = 0.0
-        # Earliest time of the next visit, by topic id
-        self._visit_at_ms: dict[int, int] = {}
+        self._waiting: list[Topic] = []
+        self._due = 0.0  # Number of topics to look at next
+        self._visit_at_ms: dict[int, int] = {}  # Time of the next visit, by topic id
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
-        # True after a call of `wake`, until all visits are done.
+        # True after a call of `wake` until all visits are done
         self._is_asked = False
         self.trimmed_bytes = 0
-        # The subscription whose cursor prevents the drop of the oldest closed segment.
         self.pin: store.OldestPin | None = None
 
     @property
@@ -105,7 +98,7 @@ class Lifetime:
 
     def wake(self) -> None:
         """Begin a round through the topics, and look at the segments now. A running round continues."""
-        # Do not restart a running round. With frequent restarts, no round would reach its last topics.
+        # With frequent restarts, a round would never reach its last topics.
         if not self._waiting:
             self._waiting = self._topics.all()
         self._next_visits_ms = 0
@@ -113,7 +106,7 @@ class Lifetime:
         self._woken.set()
 
     async def look_at_topics(self, *, share: float = 1.0) -> None:
-        """Look at the next topics. `share` is the fraction of all topics in memory to look at."""
+        """Look at the next topics. `share` is a fraction of the topics in memory."""
         if not self._waiting:
             self._waiting = self._topics.all()
         self._due = min(self._due + share * len(self._topics.loaded), float(len(self._waiting)))
@@ -141,7 +134,7 @@ class Lifetime:
     async def visit_absent(self) -> None:
         """Load and look at topics that are not in memory but may have something to seal, trim or expire."""
         now_ms, pause_ms = self._clock.now_ms(), 6 * self._settings.lifetime_check_ms
-        # A time further ahead than `pause_ms` means that the clock was set back.
+        # If the next visits are more than `pause_ms` away, the clock was set back.
         if now_ms < self._next_visits_ms <= now_ms + pause_ms:
             return
         latest_ms = now_ms + _VISIT_AGAIN_MS
@@ -175,7 +168,6 @@ class Lifetime:
         is_own_clock = self._settings.wheel_enabled
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            # Visits may be due even if `_waiting` is empty.
             if self._may_store() and (is_own_clock or self._waiting or self._is_asked):
                 await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")
                 await self._guarded(self.visit_absent(), "topics out of memory")

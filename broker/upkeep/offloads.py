@@ -1,7 +1,4 @@
-"""Attach files into which jobs have written ledgers, and delete files that nobody needs.
-
-The broker checks a whole file before attaching the file to its ledger. After that, the ledger is read from the file.
-"""
+"""Attach the ledger files that jobs have written, and delete files that nobody needs."""
 
 from __future__ import annotations
 
@@ -26,7 +23,6 @@ __all__ = ["Offloads"]
 
 logger = logging.getLogger(__name__)
 
-# One turn attaches at most this many files, and deletes at most this many files.
 _FILES = 20
 # After this time, an unattached file is deleted, unless the job that writes the file is still running.
 STALE_AFTER_S = 3600
@@ -40,7 +36,7 @@ class Offloads:
         self._files = files
         self._epochs = epochs
         self._pool = pool
-        # Number and total size of the files attached since the broker started
+        # Totals since the broker started
         self.ledgers = 0
         self.size_bytes = 0
 

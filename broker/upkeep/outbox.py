@@ -1,9 +1,8 @@
-"""Move messages from the outbox table into topics. Django code writes to the outbox in its own transactions.
+"""Move messages from the outbox table into topics.
 
-Each topic or partition receives rows in the order of their ids. Overlapping transactions have no defined order. A
-refused row loses its place.
+Each topic or partition receives its rows in the order of their ids. A refused row loses its place.
 
-One statement stores a message in the topic and deletes the row, so each row is moved exactly once, even after a crash.
+One statement stores a message and deletes its row, so each row is moved exactly once.
 """
 
 from __future__ import annotations
@@ -39,12 +38,11 @@ __all__ = ["OutboxMover"]
 
 logger = logging.getLogger(__name__)
 
-# After this time without rows, a topic's producers are detached.
 IDLE_S: Final = 60.0
-RETRY_S: Final = 60.0  # Time before a refused row is tried again
-_POLL_S = 1.0  # Look for rows this often, because a notification may be lost
-_ROWS = 500  # One turn reads at most this many rows of one topic
-# Limits per topic on rows that are sent but not yet stored. The last row may exceed the byte limit.
+RETRY_S: Final = 60.0
+_POLL_S = 1.0  # Needed because a notification may be lost
+_ROWS = 500
+# Limits per topic for rows that are sent but not yet stored
 _MOST_ON_THE_WAY = 2000
 _MOST_BYTES = 16 * 1024 * 1024
 _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
@@ -62,7 +60,7 @@ class _Opener(ProducerOpener, Protocol):
 
 
 class OutboxMover:
-    """Moves the rows of all topics in one task. A failure in one topic does not stop the other topics."""
+    """Moves the rows of all topics in one task."""
 
     def __init__(self, opener: _Opener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
         self._opener = opener
@@ -91,7 +89,7 @@ class OutboxMover:
         self._work.set()
 
     def refused_later(self, row_id: int, error: BrokerError) -> None:
-        """Remember that a topic refused this row. The next turn stores the refusal."""
+        """Let the next turn store that a topic refused this row."""
         self._refusals.append((row_id, error))
         self._work.set()
 
@@ -138,7 +136,7 @@ class OutboxMover:
     async def _move(self, name: str) -> None:
         topic = self._topics.setdefault(name, _Topic())
         topic.last_used_s = asyncio.get_running_loop().time()
-        # Open the producers before reading rows, because statements of closed producers may still be moving rows.
+        # Open the producers before reading rows. Opening fails while a closed producer is still moving rows.
         try:
             lanes = await self._lanes(name, topic)
         except BrokerError as error:
@@ -195,21 +193,21 @@ class _Topic:
 
 
 class _Lane:
-    """Owns the outbox's producer on one topic or partition, and receives that producer's receipts and errors."""
+    """The outbox's producer on one topic or partition."""
 
     def __init__(self, mover: OutboxMover, topic: TopicName, taken: dict[int, int]) -> None:
         self.topic = topic
         self._mover = mover
         self._taken = taken
         self._producer: _Producer | None = None
-        self._closed: _Producer | None = None  # The producer that was closed last
+        self._closed: _Producer | None = None
         self._rows: dict[int, int] = {}  # Row ids by sequence id
         self._next_sequence_id = 0
 
     async def open(self, opener: _Opener) -> None:
         """Open the producer. Safe to repeat.
 
-        Raises BrokerError if the topic refuses the producer, or is still storing rows of the closed producer.
+        Raises BrokerError if the topic refuses the producer, or is still storing rows of a closed producer.
         """
         if self._producer is None:
             if self._closed is not None and not self._closed.is_settled:
@@ -246,7 +244,6 @@ class _Lane:
         self._mover.wake()
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Let the row be sent again. An error that is not retriable delays the row by `RETRY_S`."""
         row_id = self._rows.pop(request.sequence_id, None)
         if row_id is None:
             return
@@ -255,7 +252,6 @@ class _Lane:
             self._mover.refused_later(row_id, error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Forget the closed producer. Later turns send the unstored rows again."""
         self._producer, self._closed = None, self._producer
         for row_id in self._rows.values():
             self._taken.pop(row_id, None)

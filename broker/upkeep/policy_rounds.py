@@ -1,7 +1,4 @@
-"""Enforce policies in rounds: check quotas, start compactions, and remove unused subscriptions and topics.
-
-A round goes through all topics in memory. Some rounds also check topics that are not in memory.
-"""
+"""Enforce policies in rounds: check quotas, start compactions, and remove unused subscriptions and topics."""
 
 from __future__ import annotations
 
@@ -28,13 +25,13 @@ __all__ = ["PolicyRounds"]
 logger = logging.getLogger(__name__)
 
 ROUND_MS = 5_000
-_IDLE_EVERY_MS = 60_000  # Time between checks of topics that are not in memory
+_IDLE_EVERY_MS = 60_000
 # A compaction that fails must not be tried in every round.
 _COMPACTION_EVERY_MS = 60_000
 
 
 class PolicyRounds:
-    """Runs one round at a time. A request during a round joins that round. Rounds are safe to repeat."""
+    """Runs one round at a time. A request during a round joins that round."""
 
     def __init__(
         self,
@@ -58,11 +55,11 @@ class PolicyRounds:
         self._last_ms = 0
         self._last_idle_ms = 0
         self._last_compaction_ms = 0
-        # The next check of topics that are not in memory continues after this topic id.
+        # The next visit of idle topics continues after this topic id.
         self._idle_after = 0
 
     async def turn(self) -> None:
-        """Start a round if a round is due. While VELA_WHEEL is off, only Celery beat starts rounds."""
+        """Start a round if one is due and VELA_WHEEL is on."""
         if self._wheel_enabled and _is_due(self._last_ms, ROUND_MS, self._clock.now_ms()):
             self.ask()  # Waiting for the round would delay other periodic work
 

@@ -16,8 +16,7 @@ __all__ = ["run_tick"]
 def run_tick(payload: str, topics: Iterable[Topic], deadlines: Deadlines) -> None:
     """Run the work of the subscriptions and topics whose ids are in `payload`, and all other due work.
 
-    Ignores topics that are not in memory, because these topics have no consumers. Raises ValueError if `payload` is not
-    a JSON object.
+    Raises ValueError if `payload` is not a JSON object.
     """
     deadlines.run_due(_named_in(payload, topics))
 

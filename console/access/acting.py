@@ -25,7 +25,7 @@ def named_by(
 ) -> tuple[str, ...]:
     """Return every topic or namespace that an act changes or publishes to.
 
-    `planned` is the act's plan, which names the topics that the broker chose.
+    `planned` is the act's plan.
     """
     if kind == "continue_job":
         run = pipeline.run(number) if isinstance(number := parameters.get("run"), int) else None

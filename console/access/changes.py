@@ -1,6 +1,6 @@
-"""Change users, make sure that an admin of everything remains, and write changes into the act log.
+"""Change users, keep at least one admin of everything, and write changes into the audit log.
 
-The act log is the audit log. An admin of everything is a superuser, or a user with the admin role for the pattern `*`.
+An admin of everything is a superuser, or a user with the admin role for the pattern `*`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _an_admin() -> str | None:
 def log_change(
     kind: str, parameters: Mapping[str, Any], *, pattern: str = EVERYTHING, who: str, origin: str
 ) -> None:
-    """Write a change into the act log. Only users with a role that covers `pattern` see the entry."""
+    """Write a change into the audit log. Only users with a role that covers `pattern` see the entry."""
     now = timezone.now()
     Act.objects.create(
         kind=kind,

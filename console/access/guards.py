@@ -72,9 +72,8 @@ def viewer(
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Admit users who may see the topic or namespace in the URL. Raises Http404 for other users.
 
-    If the URL has no topic or namespace, admit users who have a role, and raise PermissionDenied for other users.
-    Raises PermissionDenied for every change while the console is read-only. A user who has not logged in gets the
-    login page.
+    If the URL has neither, raises PermissionDenied for users without a role. Also raises PermissionDenied for changes
+    while the console is read-only.
     """
 
     def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
@@ -97,7 +96,7 @@ def viewer(
 def logged_in(
     view: Callable[[HttpRequest, Rights], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Admit every logged-in user. Raises PermissionDenied for every change while the console is read-only."""
+    """Admit every logged-in user. Raises PermissionDenied for changes while the console is read-only."""
 
     def authorised(request: HttpRequest) -> HttpResponseBase:
         if not request.user.is_authenticated:

@@ -1,6 +1,6 @@
 """The rights of a user, or of a token that a client sends to `/api/v1`.
 
-An act is a change that the broker makes on request. The plan of an act shows the effect beforehand.
+An act is a change that the broker makes on request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["OF_A_SUPERUSER", "Rights", "rights_of"]
 class Rights:
     """The roles of one user or token, and the namespace that a request is about."""
 
-    name: str  # Name that the log of acts shows
+    name: str
     grants: tuple[GrantRow, ...]
     is_superuser: bool = False
     is_read_only: bool = False  # Whether the console refuses all changes

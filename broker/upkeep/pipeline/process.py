@@ -1,7 +1,4 @@
-"""Run one job in a separate process, because Spark must not run inside a Celery worker.
-
-The process writes its log to standard error. It writes reports to standard output, as one JSON object per line.
-"""
+"""Run one job in a separate process, because Spark must not run inside a Celery worker."""
 
 from __future__ import annotations
 
@@ -19,15 +16,14 @@ from typing import IO, Any, Final
 __all__ = ["JobProcess"]
 
 _LOG_CHARACTERS: Final = 64 * 1024
-_MOST_LINE_BYTES: Final = 1 << 26  # A report may describe 10,000 partitions
+_MOST_LINE_BYTES: Final = 1 << 26  # 64 MiB, because a report may describe 10,000 partitions
 _GRACE_S: Final = 5.0
 
 
 class JobProcess:
     """A job and its Java process, in their own process group.
 
-    The request contains the database password, so the request goes through standard input. Standard input stays open,
-    because the job ends when standard input is closed.
+    The request contains the database password, so it goes through standard input. Closing standard input ends the job.
     """
 
     def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:
@@ -95,7 +91,7 @@ class JobProcess:
     def end(self) -> None:
         """Ask the job to stop, then kill its process group.
 
-        The job has 5 s to remove unfinished files. Blocks until the process has ended. Safe to repeat.
+        Blocks until the process has ended. Safe to repeat.
         """
         with suppress(ProcessLookupError):
             self._process.terminate()

@@ -25,7 +25,7 @@ _PREFIX: Final = "vela-pipeline-"
 def scratch_folder() -> Iterator[Path]:
     """Make a folder for one job, and remove the folder at the end.
 
-    The folders of killed workers are removed first. A lock tells other workers that the new folder is in use.
+    The folder stays locked, so that other workers do not remove it.
     """
     sweep(Path(tempfile.gettempdir()))
     folder, handle = _locked()
@@ -37,7 +37,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _locked() -> tuple[Path, int]:
-    # Another worker may remove the new folder before this worker locks it. In that case, make another folder.
+    # Another worker may remove the new folder before this worker locks it.
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
@@ -51,7 +51,7 @@ def _locked() -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> int:
-    """Remove this system user's folders that no worker has locked. Return the number of removed folders."""
+    """Remove the unlocked folders of this system user, and return how many were removed."""
     removed = 0
     for folder in parent.glob(f"{_PREFIX}*"):
         try:

@@ -35,10 +35,10 @@ logger = logging.getLogger(__name__)
 
 SILENT_S: Final = 60  # A worker that has not reported for this long counts as dead
 _BEAT_S: Final = 1.0
-_STOP_S: Final = 3.0  # Time limit for a stopping worker to store how its run ended
-# If PostgreSQL is unavailable for this long, the worker ends the job. The run fails later, after SILENT_S.
+_STOP_S: Final = 3.0
+# If PostgreSQL is unavailable for this long, the worker ends the job.
 _GIVE_UP_S: Final = SILENT_S / 2
-_STAGES: Final = 100  # At most this many stages are stored for one run
+_STAGES: Final = 100
 _stopping = threading.Event()
 
 
@@ -50,7 +50,7 @@ def stop_running() -> None:
 def run_waiting() -> int | None:
     """Carry out the run that has waited longest, and return the run's id. Return None if no run can begin.
 
-    Blocks until the run has ended. If this process is killed, the job ends, and the run fails after SILENT_S.
+    Blocks until the run has ended. If this process is killed, the run fails.
     """
     settings = broker_settings()
     worker = f"{socket.gethostname()} process {os.getpid()}"
@@ -195,7 +195,7 @@ class _Watch:
         self._store(state, error)
 
     def _store(self, state: str, error: str = "") -> None:
-        # A short outage of PostgreSQL must not make a completed run count as failed.
+        # A completed run must not fail because of a short outage of PostgreSQL.
         until_s = time.monotonic() + (_STOP_S if _stopping.is_set() else SILENT_S)
         while True:
             try:

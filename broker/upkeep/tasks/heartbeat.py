@@ -1,4 +1,4 @@
-"""Record a heartbeat of Celery beat whenever beat sends the tick, a periodic task."""
+"""Record a heartbeat whenever Celery beat sends the periodic task `tick`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ __all__ = ["expire_stories", "roll_up_history"]
 
 logger = logging.getLogger(__name__)
 
-# Each step stops after this time. The next run of the task continues.
 _BUDGET_S = 1.0
 
 

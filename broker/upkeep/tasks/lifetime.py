@@ -1,4 +1,4 @@
-"""Ask the broker to trim and expire messages, and to drop tables of unneeded messages."""
+"""Ask the broker to trim and expire messages, and to drop unneeded tables."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ __all__ = ["sweep_acts", "sweep_dead_sessions"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_PRUNINGS: Final = 50  # Limit that keeps each run of the task short
+_MOST_PRUNINGS: Final = 50
 
 
 @shared_task(name="broker.upkeep.tasks.sweep_dead_sessions")
