@@ -1,8 +1,6 @@
 """Pages that are made of blocks. A browser can refresh each block separately.
 
-The query parameter `part` names the blocks to send. The response leaves out blocks that the browser already has.
-Without `part`, the response is the whole page. A block's ETag ignores the text of `<time>` elements, because this
-text changes as time passes.
+A block's ETag ignores the text of `<time>` elements, because this text changes as time passes.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ class Source:
 
     name: str  # Value of the query parameter `part`
     template: str
-    live: tuple[str, ...]  # The block is refreshed by events with these keys, such as "topic:5"
+    live: tuple[str, ...]  # Keys of the events that refresh the block, such as "topic:5"
     context: Callable[[], Mapping[str, Any]]
     every_s: int = 0  # The page also polls the block at this interval; 0 = never
 
@@ -72,7 +70,7 @@ class Block:
     name: str
     html: SafeString
     etag: str  # With the quotation marks that HTTP requires
-    address: str  # Address of this block alone
+    address: str
     live: tuple[str, ...]
     every_s: int
 
@@ -144,7 +142,6 @@ def _followed(sources: Sequence[Source]) -> Sequence[Source]:
 
 
 def _stream(blocks: Iterable[Block]) -> str:
-    """Return the address of the event stream. The stream also sends notices in the page's language."""
     language = get_language() or _SOURCE_LANGUAGE
     query = [f"key={key}" for key in sorted({key for block in blocks for key in block.live})]
     if language != _SOURCE_LANGUAGE:
@@ -199,7 +196,7 @@ def surroundings(rights: Rights) -> dict[str, Any]:
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Return the values that every page's template context gets without a database query."""
+    """Return the part of every page's template context that needs no database query."""
     theme = request.COOKIES.get(THEME_COOKIE, "auto")
     return {
         "theme": theme if theme in THEMES else "auto",

@@ -138,11 +138,6 @@ def _edges(left: int, span: int, most: int) -> list[int]:
 
 
 def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
-    """Yield one part for each pair of neighbouring edges.
-
-    If two deliveries include the same entry, the entry is counted twice. The number of entries in flight is
-    therefore limited to the number of unacked entries.
-    """
     acked_counts = counts(acked, edges)
     share_counts = [counts(share.runs, edges) for share in shares]
     span = edges[-1] - edges[0]
@@ -150,6 +145,7 @@ def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) 
         left = following - first - acked_counts[number]
         in_flight = []
         for share, found in zip(shares, share_counts, strict=True):
+            # If two deliveries include the same entry, the entry is counted twice.
             if flying := min(found[number], left):
                 in_flight.append(PartShare(consumer=share.consumer, colour=share.colour, entries=flying))
                 left -= flying

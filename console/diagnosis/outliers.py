@@ -40,8 +40,7 @@ class Compared(Protocol):
 def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
     """Find the consumers whose values are far from the median.
 
-    The result maps the key of each such consumer to the outlying columns. Each column maps to its median as text. For
-    fewer than three consumers, and for types other than Shared and Key_Shared, the result is empty.
+    The result maps the key of each such consumer to the outlying columns. Each column maps to its median as text.
     """
     if len(consumers) < _LEAST_CONSUMERS or any(each.subscription_type not in SHARED for each in consumers):
         return {}

@@ -44,7 +44,6 @@ def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
 def starved_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
     """Return the consumers that ask for messages and get none.
 
-    If some consumers get no messages, additional consumers would not help.
     For types other than Shared and Key_Shared, the list is empty.
     """
     if type_ not in SHARED:

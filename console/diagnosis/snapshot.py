@@ -1,4 +1,4 @@
-"""The state of one subscription at one moment. The diagnosis rules read this state.
+"""The state of one subscription at one moment, for the diagnosis rules.
 
 Times are Unix milliseconds, and rates are per second. Unless a comment says otherwise, None means absent or unknown,
 and a time of 0 means never.
@@ -47,7 +47,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Who paused the subscription, when and why. A field that is empty or 0 is unknown."""
+    """Who paused the subscription, when and why. An empty text or a time of 0 means unknown."""
 
     who: str
     at_ms: int
@@ -82,9 +82,9 @@ class Subscription:
     """The subscription itself."""
 
     name: str
-    type: str  # Empty if no consumer has ever attached
+    type: str  # Empty if no consumer has ever connected
     created_ms: int
-    state: str  # The broker's verdict, such as "draining", or "unknown" before the first report
+    state: str  # "unknown" before the broker's first report
     state_since_ms: int
     drain_s: int | None  # The broker's estimate of the time until the backlog is empty
     pause: Pause | None
@@ -96,8 +96,8 @@ class Subscription:
     message_rate_out: float | None
     message_rate_acked: float | None
     is_blocked: bool | None  # All consumers together have too many unacked messages
-    is_rate_limited: bool | None  # A dispatch rate limited delivery at the broker's last report
-    gap: str | None  # Says which entries are missing from the log; empty if none
+    is_rate_limited: bool | None
+    gap: str | None  # Says which entries are missing from the log; empty if none are missing
     read_fault: str | None  # Says why the latest read of the log failed; empty if it succeeded
     # The key of the active Failover consumer, or 0. During a switch, the key of the next active consumer.
     active_consumer: int | None
@@ -121,8 +121,7 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    # The time when the oldest entry in flight was delivered, or 0. On Exclusive and Failover, the time of the latest
-    # delivery to the consumer.
+    # On Exclusive and Failover, the time of the latest delivery to the consumer.
     oldest_delivered_ms: int
     oldest_position: str  # Position of the oldest entry in flight as ledger:entry, or empty
 
@@ -147,8 +146,7 @@ class FirstUnacked:
     redelivery_count: int  # Always 0 on Exclusive and Failover
     consumer_key: int  # The consumer that has the entry in flight, or 0
     consumer_name: str
-    # The time when the entry was delivered, or 0. On Exclusive and Failover, the time of the latest delivery to the
-    # consumer.
+    # On Exclusive and Failover, the time of the latest delivery to the consumer.
     delivered_ms: int
     broker_keeps_time: bool  # The broker redelivers the entry after an ack timeout
 
@@ -157,12 +155,12 @@ class FirstUnacked:
 class Cursor:
     """The subscription's cursor."""
 
-    unacked_entries: int | None  # None if the cursor has more acked ranges than were read
+    unacked_entries: int | None  # None if the cursor has too many acked ranges
     unread_entries: int | None  # Unacked entries at or after the read position
-    in_flight_entries: int  # Counts only the deliveries that were read
+    in_flight_entries: int  # A lower bound
     # Unacked entries from mark-delete to the next acked entry, or 0 if no later entry is acked.
     first_hole_entries: int
-    acked_behind_entries: int  # Acked entries after mark-delete, in the acked ranges that were read
+    acked_behind_entries: int  # Acked entries after mark-delete; a lower bound
     first: FirstUnacked | None
 
 
@@ -198,7 +196,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The dead-letter topic TOPIC-SUBSCRIPTION-DLQ. The numbers are totals over all partitions."""
+    """The dead-letter topic TOPIC-SUBSCRIPTION-DLQ."""
 
     topic: str
     messages: int  # Messages published so far
@@ -217,10 +215,7 @@ class SlowestCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestSegment:
-    """The oldest segment, if it contains the first unacked entry.
-
-    A segment is two tables that many ledgers share. Segments for long-lived ledgers are ignored.
-    """
+    """The oldest segment, if it contains the first unacked entry."""
 
     id: int
     closed_ms: int  # 0 if the segment is still open
@@ -242,10 +237,10 @@ class Processes:
 class Database:
     """PostgreSQL's report about its connections."""
 
-    waiting_statements: int  # Statements of Vela that wait for a lock
+    waiting_statements: int
     longest_wait_s: float
-    waiting_query: str  # The beginning of the longest-waiting statement, without literals
-    blocking_pid: int  # Process id of the connection that has the lock, or 0 if unknown
+    waiting_query: str
+    blocking_pid: int  # 0 if unknown
     blocking_program: str
     longest_transaction_s: float  # Transactions of other programs count too
     transaction_pid: int
@@ -277,7 +272,7 @@ class Snapshot:
     slowest: SlowestCursor | None
     oldest_segment: OldestSegment | None
     processes: Processes
-    database: Database | None  # None if the console's database role may not read PostgreSQL's report
+    database: Database | None
     disk: Disk | None
 
     def seconds_since(self, then_ms: int) -> float:

@@ -16,8 +16,8 @@ __all__ = ["Choice", "WhatIf", "what_if"]
 
 _LEAST_CHOICES: Final = 10
 _MOST_CHOICES: Final = 40
-_FEWER: Final = 9  # At most this many choices have fewer consumers than are working now
-_NOISE: Final = 0.01  # A smaller relative difference counts as no change
+_FEWER: Final = 9
+_NOISE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,6 @@ class ApplyForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["reason"].required = self.needs_reason = needs_reason
-        # Some acts require an operator to type this name.
         self.name = name
         self._kind = kind
         self._plan = plan

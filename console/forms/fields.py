@@ -21,10 +21,10 @@ MOST_MESSAGES: Final = 10**12
 
 
 def read_message_id(text: str, *, topic: str = "", is_partitioned: bool = False) -> str:
-    """Return a message id in the notation of acts: `ledger:entry[:partition[:batch index]]`.
+    """Parse a message id and return it as `ledger:entry[:partition[:batch index]]`.
 
     If `text` has only three numbers, the third is the partition on a partitioned topic, and the batch index on other
-    topics. If the third number equals the partition number of `topic`, the id is ambiguous and refused.
+    topics.
     """
     try:
         found = MessageId.parse(text.strip())

@@ -27,7 +27,6 @@ class ActForm(forms.Form):
     heading: ClassVar[StrOrPromise]
     lead: ClassVar[StrOrPromise]
     template: ClassVar[str]
-    # An act that needs the order of messages takes only one partition.
     needs_order: ClassVar[bool] = False
 
     def __init__(

@@ -14,7 +14,7 @@ __all__ = ["RULE"]
 WINDOW_S: Final = 5.0
 LEAST_MESSAGES: Final = 10
 LEAST_SHARE: Final = 0.8
-LEAST_TIMES: Final = 20  # Smallest ratio of the hoarder's messages to a waiting consumer's messages
+LEAST_TIMES: Final = 20
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -32,7 +32,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         and each.is_available
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
-    # If messages are ready to be sent, the hoarder is not the cause. If their number is unknown, report nothing.
+    # If the number of ready entries is unknown, report nothing.
     if not few or snapshot.ready_entries != 0:
         return None
     return Finding(
@@ -58,9 +58,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
     """Return the act that gives the hoarder's messages to the other consumers.
 
-    `room` is the number of messages that the other consumers ask for. If the hoarder has more messages than that, it
-    would get the rest again after a disconnect. On Shared, a redelivery gives no messages to a hoarder whose queue is
-    full.
+    On Shared, a redelivery gives no messages to a hoarder whose queue is full.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(

@@ -10,7 +10,6 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-# If a consumer is connected, the rule reports the ended connection only for this long.
 WINDOW_S: Final = 60.0
 
 

@@ -19,9 +19,9 @@ def find(snapshot: Snapshot) -> Finding | None:
     if active is None or len(consumers) < 2 or not subscription.backlog_messages:
         return None
     if snapshot.has_working_state:
-        return None  # The consumer works, but seldom acks
+        return None
     if active.is_available and not active.unacked_messages:
-        return None  # The consumer waits for messages, so the fault is elsewhere
+        return None
     if snapshot.seconds_since(active.last_sign_ms) < WINDOW_S:
         return None
     standby = next(each for each in consumers if each.key != active.key)

@@ -13,8 +13,8 @@ from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-_MOST_MORE: Final = 20  # The largest number of extra consumers that the cure names
-_BACKLOG_S: Final = 5.0  # The rule ignores a backlog smaller than what producers publish in this time
+_MOST_MORE: Final = 20
+_BACKLOG_S: Final = 5.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -1,4 +1,4 @@
-"""Report that a consumer without a receiver queue got a batch. Such a consumer cannot take a batch."""
+"""Report that a consumer without a receiver queue got a batch."""
 
 from __future__ import annotations
 

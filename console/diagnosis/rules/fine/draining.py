@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # The broker measures rates over this time
+WINDOW_S: Final = 5.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -24,7 +24,6 @@ def find(snapshot: Snapshot) -> Finding | None:
         fact(said("acked"), rate_acked, Unit.PER_SECOND),
         fact(said("published"), rate_in, Unit.PER_SECOND),
     ]
-    # The state covers a longer time than the rates, so the state decides.
     match subscription.state:
         case "draining":
             sentence = said("Consumers ack faster than producers publish, so the backlog drains.")

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # The rules about a consumer's activity wait at most this long
+WINDOW_S: Final = 20.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -56,7 +56,6 @@ def _breach(snapshot: Snapshot) -> tuple[str, tuple[Evidence, ...]] | None:
             fact(said("largest backlog"), backlog_bytes, Unit.BYTES),
             fact("backlog_quota_bytes", limits.quota_bytes, Unit.BYTES),
         )
-    # The age of the oldest message is known only for the snapshot's subscription.
     if limits.quota_ms >= 0 and first is not None:
         age_s = snapshot.seconds_since(first.appended_ms)
         if age_s * 1000 > limits.quota_ms:

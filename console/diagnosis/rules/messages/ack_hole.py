@@ -13,8 +13,8 @@ from console.words.said import said, said_many
 __all__ = ["RULE"]
 
 WINDOW_S: Final = 20.0
-_LEAST_ACKED: Final = 50  # At least this many entries after the unacked entries must be acked
-_MOST_SHARE: Final = 0.1  # Largest ratio of the unacked entries to the acked entries after them
+_LEAST_ACKED: Final = 50
+_MOST_SHARE: Final = 0.1
 
 
 def find(snapshot: Snapshot) -> Finding | None:

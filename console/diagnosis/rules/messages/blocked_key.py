@@ -25,7 +25,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     ):
         return None
     if not any(each.is_available for each in snapshot.consumers if each.key != consumer.key):
-        return None  # No other consumer can receive messages now, so the key is not the cause
+        return None
     if block.is_draining:
         why = said(
             "{name} has earlier messages with their key in flight and no longer owns the key",

@@ -22,7 +22,6 @@ def find(snapshot: Snapshot) -> Finding | None:
     consumer = next((each for each in snapshot.consumers if each.key == first.consumer_key), None)
     if consumer is None:
         return None
-    # The consumer acks other messages, so this message may still wait in the consumer's queue.
     if snapshot.seconds_since(consumer.last_ack_ms) < WINDOW_S:
         return None
     if snapshot.has_working_state and not snapshot.cursor.acked_behind_entries:

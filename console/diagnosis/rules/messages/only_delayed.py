@@ -19,13 +19,12 @@ def find(snapshot: Snapshot) -> Finding | None:
     if delayed is None or cursor.in_flight_entries or not subscription.backlog_messages:
         return None
     if not snapshot.consumers or subscription.pause is not None:
-        return None  # Nothing would be delivered when messages become due
+        return None
     if subscription.type not in ("Shared", "Key_Shared"):
         return None  # Exclusive and Failover ignore delays
     if delayed.is_whole:
         is_all = cursor.unacked_entries is not None and delayed.entries >= cursor.unacked_entries
     else:
-        # If only delayed messages are unacked, the state is "idle".
         is_all = subscription.state == "idle" and subscription.replay_entries == 0
     if not is_all:
         return None
