@@ -1,7 +1,4 @@
-"""Make spans for messages whose producer sampled the trace.
-
-OpenTelemetry's own thread exports the spans. If the collector is slow, spans are dropped, but messages do not wait.
-"""
+"""Make spans for messages whose producer sampled the trace."""
 
 from __future__ import annotations
 
@@ -61,14 +58,14 @@ class Tracing:
         self._tracer = self._provider.get_tracer("vela", __version__)
         self._propagator = TraceContextTextMapPropagator()
         self._second = 0
-        self._spans = 0  # Spans requested in the current second, including dropped spans
+        self._spans = 0
         self._has_failed = False
         self._dropped = 0
 
     def parent_of(self, data: bytes) -> Context | None:
         """Return the trace context in an entry's metadata if the trace is sampled, otherwise None.
 
-        This method does not read the payload, where batched messages have their properties.
+        Ignores the properties of batched messages, which are in the payload.
         """
         end = _METADATA + int.from_bytes(data[_METADATA_SIZE], "big")
         if data.find(b"traceparent", _METADATA, end) < 0:
@@ -96,10 +93,7 @@ class Tracing:
     def published(
         self, topic: str, entries: Sequence[StoredEntry], *, waited_s: float, stored_ms: int
     ) -> None:
-        """Make a `publish` span for each traced entry. The entries were stored at `stored_ms`.
-
-        Each span lasts `waited_s` and ends now.
-        """
+        """Make a `publish` span for each traced entry. Each span lasts `waited_s` and ends now."""
         now_ns = time.time_ns()
         for entry in entries:
             parent = self.parent_of(entry.data)
