@@ -165,7 +165,6 @@ class Topic:
         self.policies = policies  # Changed only by `set_policies`
         self.log = log
         log.listener = self
-        # Statistics count from the totals at the time of loading.
         self.loaded_messages, self.loaded_bytes = log.ledgers.total_messages, log.ledgers.total_bytes
         self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs

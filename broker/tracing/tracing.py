@@ -34,7 +34,6 @@ MOST_SPANS_PER_S: Final = 1000  # This many spans take 5 % of the broker's time
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
-# Longer `traceparent` values are ignored.
 _LONGEST_PARENT: Final = 128
 # The first six bytes of an entry are a magic number and a checksum. The next four bytes are the metadata size.
 _METADATA_SIZE: Final = slice(6, 10)
