@@ -1,7 +1,4 @@
-"""Add partitions to a topic.
-
-A topic never loses partitions, because no client would read the messages in a removed partition.
-"""
+"""Add partitions to a topic."""
 
 from __future__ import annotations
 
@@ -52,11 +49,7 @@ async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -
 async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
     """Increase a topic's number of partitions to `partitions`. Safe to repeat.
 
-    Each new partition gets all subscriptions of the topic. These subscriptions begin at the new partition's first
-    message. Clients see the new number only after the partitions and their subscriptions exist.
-
-    Raises TopicNotFound. Raises MetadataInvalid if the number is out of range. Raises InvalidTopicName if a partition's
-    name is too long. Raises NotAllowed if the number is lower than before, if the topic is not partitioned, or if
+    Raises the errors of `check_growth`. Raises InvalidTopicName if a partition's name is too long, and NotAllowed if
     another topic has the name of a new partition.
     """
     await check_growth(pool, name, partitions)
@@ -75,7 +68,7 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
 
 
 def close_json_sockets(topics: Iterable[Topic | NonPersistentTopic], reason: str) -> None:
-    """Close the JSON WebSockets of these partitions, so that their clients connect again.
+    """Close the JSON WebSockets of these topics, so that their clients connect again.
 
     A JSON WebSocket serves only the partitions that existed when the socket was opened.
     """

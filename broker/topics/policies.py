@@ -1,4 +1,4 @@
-"""Read and change policy documents. Each document holds the policies set on a namespace or a topic."""
+"""Read and change the policy documents of namespaces and topics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-# Number of topics in one step. A step takes about 6 ms, and the broker serves clients between two steps.
+# Number of topics handled in one step, which takes about 6 ms.
 _AT_ONCE: Final = 200
 
 
@@ -86,7 +86,7 @@ class PolicyState:
 
     row_id: int
     document: Mapping[str, object]
-    above: Mapping[str, object]  # For a topic, its namespace's document. For a namespace, empty
+    above: Mapping[str, object]  # The namespace's document if the holder is a topic, otherwise empty
     in_force: Policies
 
 
@@ -138,7 +138,7 @@ class PolicyDocuments:
     ) -> Policies:
         """Return the policies that would be in force if a holder had this document.
 
-        For a topic, `above` is the document of its namespace.
+        If the holder is a topic, `above` is its namespace's document.
         """
         namespace, topic = (document, {}) if holder.topic is None else (above, document)
         return effective_policies(self._settings, namespace, topic, where=holder.name)
@@ -185,7 +185,7 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # If PostgreSQL's first answer was lost, the repeated statement changes nothing and returns False.
+        # If PostgreSQL's first answer was lost, `stored` is False although the document has changed.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(
@@ -195,7 +195,7 @@ class PolicyDocuments:
         return state
 
     async def stored_of(self, topics: Sequence[TopicName]) -> dict[str, Policies]:
-        """Return the policies in force on each topic. Keys are full names. Omit topics that are not stored."""
+        """Return the policies in force on each stored topic, by full name."""
         rows = await repeat_until_done(
             self._pool, lambda c: store.in_force(c, [each.full for each in topics]), what="reading policies"
         )
@@ -215,7 +215,7 @@ def check_names(names: Iterable[str], level: PolicyLevel) -> None:
     """Raise PolicyInvalid for a name that no policy has."""
     for name in names:
         if name not in FIELDS:
-            checked({name: None}, level)  # Raises an error that lists the policies
+            checked({name: None}, level)  # Raises PolicyInvalid
 
 
 def changed(

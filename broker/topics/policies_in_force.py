@@ -45,8 +45,8 @@ class PolicyInForce:
     field: PolicyField
     value: PolicyValue
     set_on: PolicyLevel | None  # None for the broker's default
-    own: PolicyValue | None  # The value set on this level, if any
-    above: PolicyValue  # The value that applies if this level sets none
+    own: PolicyValue | None  # None if no value is set on this level
+    above: PolicyValue  # The inherited value
     can_be_set: bool
 
     @property
@@ -70,7 +70,7 @@ class PolicyInForce:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values to choose from. Empty if an operator types the value."""
+        """The values to choose from, or an empty tuple if an operator types the value."""
         if self.field.kind is bool:
             return ("true", "false")
         return tuple(self.field.kind) if issubclass(self.field.kind, StrEnum) else ()
@@ -106,7 +106,7 @@ def described_policies(
 ) -> DescribedPolicies:
     """Describe the policies that the stored documents put in force.
 
-    `topic` is None for a namespace. `say` translates the texts of the sentences.
+    `topic` is None for a namespace. `say` translates a text.
     """
     level = PolicyLevel.NAMESPACE if topic is None else PolicyLevel.TOPIC
     above = default_policies(settings)

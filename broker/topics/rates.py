@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
-# The weight of the last second in a rate. After a change, the rate settles in about five seconds.
+# The weight of the last second in a rate. With this weight, a rate settles in about five seconds.
 _WEIGHT: Final = 0.4
-MEASURED_OVER_S: Final = 5  # All earlier seconds together weigh less than 0.1
+MEASURED_OVER_S: Final = 5
 _NOTHING_PER_S: Final = 0.05  # Lower rates count as 0
 # A flow below this rate is slow. A slow flow is measured from message to message, not from second to second.
 _SLOW_PER_S: Final = 1.0
@@ -42,7 +42,7 @@ class Moving:
 class _Flow:
     totals: tuple[int, ...]  # Cumulative counts, messages first
     seen_ms: int  # Time of the last report
-    measured_ms: int  # End of the time span that the rates cover
+    measured_ms: int  # Time when the rates were last computed
     changed_ms: int  # Time of the last report with new messages
     per_s: tuple[float, ...]
     gap_ms: int = 0  # Time between the last two reports with new messages
@@ -99,7 +99,6 @@ class Rates:
         self._subscriptions: dict[Subscription, _Flows] = {}
         self._producers: WeakKeyDictionary[Producer, _Flows] = WeakKeyDictionary()
         self._consumers: WeakKeyDictionary[Consumer, _Flows] = WeakKeyDictionary()
-        # When to report a topic or subscription again, even if its counts have not changed.
         self._topics_due_ms: dict[Topic, int] = {}
         self._subscriptions_due_ms: dict[Subscription, int] = {}
         self._looks = 0

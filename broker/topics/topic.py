@@ -165,7 +165,6 @@ class Topic:
         self.policies = policies  # Changed only by `set_policies`
         self.log = log
         log.listener = self
-        # The log's totals when the topic was loaded. Statistics count from these totals.
         self.loaded_messages, self.loaded_bytes = log.ledgers.total_messages, log.ledgers.total_bytes
         self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs
@@ -218,7 +217,7 @@ class Topic:
         self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
         self.last_used_ms = clock.now_ms()  # Time when a client last left
-        self.asked_ms = self.last_used_ms  # Time when the topic was last opened or had clients
+        self.asked_ms = self.last_used_ms  # Time when the topic was last opened or in use
 
     @property
     def owner_epoch(self) -> int:
@@ -282,7 +281,6 @@ class Topic:
         return producer
 
     async def _learn_last_sequence_id(self, producer: Producer) -> None:
-        """Read the producer's last sequence id. No other connection sends under the producer's name now."""
         while producer.is_deduplicated and (current := self.deduplication) is not None and current.is_enabled:
             last_sequence_id = await current.last_sequence_id(producer.name)
             if current.is_enabled:  # Deduplication may have been switched off meanwhile

@@ -132,8 +132,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     ) -> Subscription:
         """Return the durable subscription of this name, or create it.
 
-        `cursor_starting_at` explains `remaining`. Cancelling this call does not stop the creation. Otherwise a
-        stored subscription could be missing in memory.
+        Cancelling this call does not stop the creation, because a stored subscription must also be in memory.
 
         Raises SubscriptionNotFound if `by_attaching` is True and the policies forbid automatic creation. Raises
         NotAllowed if a reader uses the name, or if the topic has reached its maximum number of durable subscriptions.
@@ -254,7 +253,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return subscription
 
     def settle_reader(self, subscription: Subscription) -> bool:
-        """Keep a reader's subscription that has consumers. Forget a reader's subscription without consumers.
+        """Keep a reader's subscription if it has consumers, otherwise forget it.
 
         Call this after every attach, successful or not. Returns False if another subscription took the name during the
         attach.
@@ -276,7 +275,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             self._reports.subscription_changed(subscription)
 
     def replay(self, positions: Sequence[Position]) -> None:
-        """Deliver these delayed entries, which are now due."""
+        """Deliver delayed entries that are now due."""
         for subscription in list(self._by_name.values()):
             if subscription.type in DELAYING:
                 subscription.replay(positions)

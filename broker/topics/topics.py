@@ -28,7 +28,7 @@ _Load: TypeAlias = tuple["asyncio.Task[Topic]", bool]
 class Topics:
     """The persistent topics. Use them only from the event loop.
 
-    `load` takes ownership of a topic. `require_ready` raises an error while this process must not take ownership.
+    `require_ready` raises an error while this process must not take ownership of topics.
     """
 
     def __init__(

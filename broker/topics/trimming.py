@@ -1,8 +1,5 @@
 """Trim ledgers that nobody needs any more.
 
-The decision and the removal from memory are one step, so no cursor can move in between. The rows are deleted later.
-If the broker crashes before the deletion, the topic's next owner trims the ledgers again.
-
 An undo window is the time in which a cursor move can be undone. A bookmark is a named position in a topic.
 """
 
@@ -45,9 +42,8 @@ class Trimmer:
     async def trim(self, topic: Topic, *, retention: Retention | None = None) -> int:
         """Trim the ledgers that nobody needs, and return the freed bytes. Safe to repeat.
 
-        Without `retention`, the topic's policies apply. Entries stay until every durable subscription has durably acked
-        them, and until compaction and deduplication have read them. Undo windows and bookmarks also keep entries,
-        unless the topic is larger than its backlog quota.
+        Without `retention`, the topic's policies apply. Undo windows and bookmarks keep entries, unless the topic is
+        larger than its backlog quota.
 
         Raises psycopg.Error and PersistenceFailed.
         """
@@ -79,7 +75,10 @@ class Trimmer:
         )
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-        """Remove ledgers from memory. Check the cursors again, because they may have moved."""
+        """Remove ledgers from memory.
+
+        The cursors may have moved, so check them again. Do not await between this check and the removal.
+        """
         while True:
             count = min(
                 self._count(topic, retention, limits),
@@ -121,10 +120,9 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Return how many of the oldest entries nobody needs, or None if nothing limits the trim.
+    """Return the number of old entries that nobody needs, or None if nothing limits the trim.
 
-    After a crash, a cursor returns to its stored mark-delete position. The next compaction needs the entries that the
-    last compaction did not read. A new owner needs the entries that the stored deduplication state does not include.
+    After a crash, a cursor returns to its stored mark-delete position.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)
@@ -144,7 +142,7 @@ def _is_behind(topic: Topic, subscription: Subscription, last: LedgerInfo) -> bo
 
 
 async def _push_forward(reader: Subscription, through: Position) -> None:
-    """Move a reader's cursor past `through`. Readers do not prevent trimming."""
+    """Move a reader's cursor past `through`, because readers do not prevent trimming."""
     async with reader.moves.moving(closes_consumers=False):
         place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))

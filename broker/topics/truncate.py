@@ -30,8 +30,7 @@ class Truncation:
 
     through: Position  # Last position that is skipped
     skipped_messages: int  # Unacked messages, summed over all durable subscriptions
-    # Size of the sealed ledgers up to `through`. An undo or a bookmark may keep some of these ledgers
-    freed_bytes: int
+    freed_bytes: int  # Upper limit, because an undo or a bookmark may keep ledgers
 
 
 class Truncator:
@@ -57,7 +56,7 @@ class Truncator:
     async def truncate(self, topic: Topic, through: Position) -> int:
         """Move every durable subscription past `through`, and trim the ledgers that nobody needs. Safe to repeat.
 
-        Consumers stay connected. Their acks of skipped messages have no effect. Returns the freed bytes.
+        Returns the freed bytes. Consumers stay connected.
         """
         for subscription in _durable(topic):
             await self._pass_over(subscription, through)

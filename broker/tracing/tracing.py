@@ -1,7 +1,4 @@
-"""Make spans for messages whose producer sampled the trace.
-
-OpenTelemetry's own thread exports the spans. If the collector is slow, spans are dropped, but messages do not wait.
-"""
+"""Make spans for messages whose producer sampled the trace."""
 
 from __future__ import annotations
 
@@ -37,7 +34,6 @@ MOST_SPANS_PER_S: Final = 1000  # This many spans take 5 % of the broker's time
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
-# Longer `traceparent` values are ignored.
 _LONGEST_PARENT: Final = 128
 # The first six bytes of an entry are a magic number and a checksum. The next four bytes are the metadata size.
 _METADATA_SIZE: Final = slice(6, 10)
@@ -61,14 +57,14 @@ class Tracing:
         self._tracer = self._provider.get_tracer("vela", __version__)
         self._propagator = TraceContextTextMapPropagator()
         self._second = 0
-        self._spans = 0  # Spans requested in the current second, including dropped spans
+        self._spans = 0
         self._has_failed = False
         self._dropped = 0
 
     def parent_of(self, data: bytes) -> Context | None:
         """Return the trace context in an entry's metadata if the trace is sampled, otherwise None.
 
-        This method does not read the payload, where batched messages have their properties.
+        Ignores the properties of batched messages, which are in the payload.
         """
         end = _METADATA + int.from_bytes(data[_METADATA_SIZE], "big")
         if data.find(b"traceparent", _METADATA, end) < 0:
@@ -96,10 +92,7 @@ class Tracing:
     def published(
         self, topic: str, entries: Sequence[StoredEntry], *, waited_s: float, stored_ms: int
     ) -> None:
-        """Make a `publish` span for each traced entry. The entries were stored at `stored_ms`.
-
-        Each span lasts `waited_s` and ends now.
-        """
+        """Make a `publish` span for each traced entry. Each span lasts `waited_s` and ends now."""
         now_ns = time.time_ns()
         for entry in entries:
             parent = self.parent_of(entry.data)

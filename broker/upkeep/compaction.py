@@ -29,8 +29,8 @@ __all__ = ["CompactionDuty"]
 
 logger = logging.getLogger(__name__)
 
-_SURVEYS: Final = 20  # One call of `take_surveys` reads at most this many surveys
-_SWEPT_KEYS: Final = 20_000  # One call of `take_surveys` deletes at most this many keys of ended surveys
+_SURVEYS: Final = 20
+_SWEPT_KEYS: Final = 20_000
 
 
 class CompactionDuty:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# The ledger ids of non-persistent topics begin at this number. The ids of stored ledgers are smaller. Each topic needs
-# its own ledger id, because the cache of the JSON WebSockets finds an entry by ledger id and entry id.
+# Greater than the id of any stored ledger. The cache of the JSON WebSockets needs unique ledger ids.
 _FIRST_LEDGER: Final = 1 << 62
 
 
@@ -78,7 +77,7 @@ class NonPersistentTopic:
         )
         self.producers = self.access.producers
         self._on_empty = on_empty
-        self._attaching = 0  # Number of clients that are being attached
+        self._attaching = 0
         self._ledger_id = _FIRST_LEDGER + next_key()
         self._next_entry_id = 0
         self._queue: list[tuple[Producer, SendRequest]] = []
@@ -95,7 +94,7 @@ class NonPersistentTopic:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. Ignores the initial subscription of the request.
+        """Attach a producer, and ignore the request's initial subscription.
 
         Raises ServiceNotReady, NotAllowed, IncompatibleSchema, ProducerBusy, ProducerFenced.
         """
@@ -133,7 +132,7 @@ class NonPersistentTopic:
         """Do nothing, because the console does not show non-persistent topics."""
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry. All entries of one event loop iteration are delivered together."""
+        """Queue an entry for delivery in the next event loop iteration."""
         if self.publish_limit is not None:
             self.publish_limit.sent(producer, request)
         if not self._queue:
@@ -249,7 +248,7 @@ class NonPersistentTopic:
             subscription.rates_changed()
 
     def close(self, error: BrokerError | None) -> None:
-        """Close the topic and its clients."""
+        """Close the topic, its producers and its consumers."""
         self.is_open = False
         if self.publish_limit is not None:
             self.publish_limit.release()

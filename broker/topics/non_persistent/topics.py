@@ -1,7 +1,4 @@
-"""The non-persistent topics of this broker.
-
-A topic is created for its first client and forgotten after its last client leaves.
-"""
+"""The non-persistent topics of this broker."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ class NonPersistentTopics:
         """Return a topic, and create it in memory if necessary.
 
         A topic without a row in PostgreSQL is created only if `create` is True and the policies allow auto-creation.
-        Raises TopicNotFound, and NotAllowed for a partitioned topic.
+        Raises NotAllowed for a partitioned topic, and TopicNotFound.
         """
         known = self._topics.get(name.full)
         if known is not None:

@@ -19,7 +19,7 @@ _TIMEOUT_S: Final = 10.0
 
 
 class WebhookFailed(Exception):
-    """A notification was not delivered. The text of this error omits the URL's path."""
+    """A notification was not delivered. The error's text omits the URL's path, which may be secret."""
 
 
 def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: float = _TIMEOUT_S) -> None:
