@@ -67,12 +67,10 @@ class TopicConverter:
     regex = "(?:non-)?persistent/[^/]+/[^/]+/[^/]+"
 
     def to_python(self, value: str) -> str:
-        """Turn domain/tenant/namespace/local into domain://tenant/namespace/local."""
         domain, *parts = value.split("/")
         return _storable(f"{domain}://" + "/".join(_unescape(part) for part in parts))
 
     def to_url(self, value: str) -> str:
-        """Turn a full name into a path. The local name may contain slashes."""
         domain, _, rest = value.partition("://")
         return "/".join([domain, *(_escape(part) for part in rest.split("/", 2))])
 
@@ -185,10 +183,7 @@ def history_url(topic: str, subscription: str = "") -> str:
 
 
 def is_api_path(path: str) -> bool:
-    """Return whether this path belongs to the API.
-
-    Every path under `/api/` counts, even without `v1`.
-    """
+    """Return whether this path belongs to the API."""
     try:
         root = api_url().removesuffix("/v1")
     except NoReverseMatch:  # The project has no API

@@ -19,7 +19,7 @@ Application = Callable[
 
 
 def readable_types(inner: Application) -> Application:
-    """Wrap `inner` and remove every parameter except `boundary` from the Content-Type.
+    """Wrap an application and remove every parameter except `boundary` from the Content-Type.
 
     Some values of the other parameters make Django fail.
     """
@@ -47,8 +47,7 @@ def _readable_type(value: bytes) -> bytes:
 class PagesHandler(ASGIHandler):
     """Django's handler, but a cancelled request still runs to its end.
 
-    The server cancels a request one second after its browser has disconnected. A stopped request would not return its
-    database connections to the pool.
+    A stopped request would not return its database connections to the pool.
     """
 
     def __init__(self) -> None:

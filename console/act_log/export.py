@@ -51,8 +51,7 @@ _ALSO_BY_THEMSELVES: Final = frozenset(("set_password", "remove_second_factor"))
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
     """Yield a file of acts in pieces. The newest act comes first.
 
-    The file ends early if it reaches MOST_WRITTEN_BYTES. The last line says why the file ends. An empty piece follows
-    each page of acts, so that the caller can stop there.
+    An empty piece follows each page of acts, so that the caller sends the page at once.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)

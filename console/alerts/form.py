@@ -1,4 +1,4 @@
-"""The form for an alert rule. Users write times like 5m and sizes like 10GB."""
+"""The form for an alert rule."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RuleForm(forms.Form):
     email = forms.EmailField(max_length=320, required=False)
 
     def __init__(self, data: Mapping[str, Any] | None, *, kept_url: str = "", **others: Any) -> None:
-        self._kept_url = kept_url  # The stored webhook URL, kept unless the user replaces or drops it
+        self._kept_url = kept_url
         super().__init__(data, **others)
 
     def clean_namespaces(self) -> str:
@@ -94,7 +94,6 @@ class RuleForm(forms.Form):
         return url
 
     def clean(self) -> dict[str, Any]:
-        """Convert the limit to the measure's unit, and times to milliseconds."""
         cleaned = self.cleaned_data
         measure = Measure(cleaned["measure"]) if cleaned.get("measure") else None
         cleaned["for_ms"] = self._length("lasts", most_ms=_LONGEST_MS) or 0

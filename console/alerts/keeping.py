@@ -1,4 +1,4 @@
-"""Create, change, silence, test and delete alert rules. Each of these actions is recorded in the act log."""
+"""Create, change, silence, test and delete alert rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TESTS_A_MINUTE: Final = 4
 
 
 class RuleRefused(Exception):
-    """The request was refused and changed nothing. The exception's text says what to do."""
+    """The request was refused and changed nothing."""
 
 
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
@@ -70,8 +70,7 @@ def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> datetime | None:
     """Silence a rule for `length_ms` and return the end of the silence.
 
-    For a length of 0, end the silence and return None. Notifications that are already stored are still sent. Raises
-    RuleRefused if the rule was deleted.
+    For a length of 0, end the silence and return None. Raises RuleRefused if the rule was deleted.
     """
     until = timezone.now() + timedelta(milliseconds=length_ms) if length_ms else None
     with transaction.atomic():
@@ -137,7 +136,6 @@ def _locked(rule: AlertRule) -> AlertRule:
 
 
 def _close(rule_id: int) -> None:
-    """End the rule's alerts without a notification."""
     found = AlertFiring.objects.filter(rule_id=rule_id, cleared_ms=None)
     found.filter(fired_ms=None).delete()
     found.update(cleared_ms=int(time.time() * 1000))
@@ -145,7 +143,7 @@ def _close(rule_id: int) -> None:
 
 
 def _log(rule: AlertRule, kind: str, parameters: Mapping[str, Any], *, who: str, origin: str) -> None:
-    """Log an action. The webhook's URL is left out, because it may contain a secret."""
+    """Log an action without the webhook's URL, which may contain a secret."""
     now = timezone.now()
     Act.objects.create(
         kind=kind,

@@ -1,8 +1,8 @@
 """Check the credentials and the rights of a request.
 
-A page of another site can make a browser send a session cookie or saved Basic credentials. The page cannot send the
-content type application/json or the CSRF token. Therefore, a change with an Authorization header needs this content
-type, and a change with a session cookie needs the CSRF token.
+Another site can make a browser send a session cookie or saved Basic credentials, but not a CSRF token or the
+content type for JSON. A change with a session cookie therefore needs the CSRF token. A change with an Authorization
+header needs the content type for JSON.
 """
 
 from __future__ import annotations
@@ -116,5 +116,5 @@ def _is_json(request: HttpRequest) -> bool:
 
 
 def _not_exempt(_: HttpRequest) -> HttpResponse:
-    """A view to pass to the CSRF check, which skips ninja's own views."""
+    """A stand-in for the real view, which the CSRF check would skip."""
     return HttpResponse()

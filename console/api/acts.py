@@ -1,7 +1,4 @@
-"""Operations on acts, which are recorded changes.
-
-Requests to plan, apply or undo get status 202 if no broker answers within 2 s.
-"""
+"""Operations on acts, which are recorded changes."""
 
 from __future__ import annotations
 
@@ -82,7 +79,7 @@ class ExportedActs(LoggedActs):
 
 
 class NewAct(BaseModel):
-    """An act to plan. `acts.plan` checks the parameters."""
+    """An act to plan."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -149,8 +146,8 @@ def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, 
 def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
     """Export the acts in the log as NDJSON or CSV, newest first, up to about 256 MiB.
 
-    In the last line, stopped_by says why the file ends. If the file ends early, this line also says where the next
-    export begins. Status 503 means that the console is already sending two exports.
+    The last line says why the file ends and, if it ends early, where the next export begins.
+    Status 503 means that the console is already sending two exports.
     """
     place = take_place()
     if place is None:
@@ -203,9 +200,8 @@ def apply_act(
 
     Status 403 with the code SecondPersonNeeded means that another user must apply the plan.
 
-    Status 409 means that the act is not in the state planned, that another act or a client's seek has moved the cursor
-    since the plan, or that the act would do more than planned. If it would do more, new_plan is the id of a new act
-    with a new preview.
+    Status 409 means that the plan is out of date or in the wrong state. If the act would do more than planned, new_plan
+    is the id of a new act with a new preview.
     """
     found = _found(request, act_id)
     _check_may_do(request, found)

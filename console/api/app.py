@@ -29,7 +29,7 @@ __all__ = ["api_of", "patterns_of", "read", "unknown_address_of"]
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_SHOWN = 80  # An error message shows at most this many characters of a refused value
+_LONGEST_SHOWN = 80
 
 View = Callable[..., HttpResponseBase]
 
@@ -81,7 +81,7 @@ def unknown_address_of(api: NinjaAPI) -> View:
         try:
             LOOKS(request)
         except Exception as error:
-            return api.on_exception(request, error)  # Raises the error if it has no handler
+            return api.on_exception(request, error)
         return no_such_address(request)
 
     return csrf_exempt(login_not_required(unknown_address))
@@ -89,7 +89,6 @@ def unknown_address_of(api: NinjaAPI) -> View:
 
 class _Api(NinjaAPI):
     def get_content_type(self) -> str:
-        """Leave out the charset, because JSON is always UTF-8."""
         return "application/json"
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
@@ -114,7 +113,6 @@ class _Api(NinjaAPI):
 
 class _Parser(Parser):
     def parse_body(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the JSON object in the body. Ninja turns every exception raised here into HttpError."""
         body = json.loads(request.body)
         if not isinstance(body, dict):
             raise ValueError("it is not an object")
@@ -123,7 +121,6 @@ class _Parser(Parser):
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Leave out empty values."""
         lists = {
             name: [value for value in data.getlist(name) if value] for name in list_fields if name in data
         }
@@ -157,7 +154,7 @@ def _members(body: type[BaseModel]) -> str:
 
 
 def _not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
-    """Answer a request whose body the parser refused. In this API, only such a body makes ninja raise HttpError."""
+    """In this API, ninja raises HttpError only for a body that the parser refused."""
     return Problem(400, "NotJson", f"the body is not a JSON object: {error.__cause__}").response()
 
 
@@ -171,8 +168,6 @@ def _database_failed(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _answered(view: View) -> View:
-    """Exempt a view from Django's login and CSRF checks, and answer 405 with a problem document."""
-
     def answered(request: HttpRequest, **names: Any) -> HttpResponseBase:
         answer = view(request, **names)
         if answer.status_code != 405:

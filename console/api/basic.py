@@ -1,8 +1,7 @@
 """HTTP Basic authentication.
 
-Checking a password takes half a second of CPU time, which is too much for every request. After a correct password, the
-process therefore remembers a keyed digest for a minute. The digest covers the password and its stored hash. A password
-change or a deactivation still takes effect at once.
+Checking a password takes half a second of CPU time. The process therefore remembers a keyed digest of a correct
+password for a minute. The digest includes the stored hash, so that a password change takes effect at once.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _NEEDS_MORE: Final = (
 _LONGEST_NAME: Final = 150  # Django's limit for user names
 
 _key: Final = secrets.token_bytes(32)
-# Maps a user's primary key to the digest and its expiry time, a value of `time.monotonic()`.
+# Maps a user's primary key to the digest and its expiry time on the monotonic clock.
 _remembered: Final[dict[object, tuple[bytes, float]]] = {}
 
 

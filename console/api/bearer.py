@@ -18,8 +18,7 @@ SCHEME: Final = "bearer "
 def rights_by_token(header: str) -> Rights:
     """Return the rights of a token's role. Raises Problem for a token that is not accepted.
 
-    A superuser is an admin of everything, and a tenant admin is an admin of the tenant's namespaces. Permissions to
-    produce or consume give no rights here.
+    Permissions to produce or consume give no rights here.
     """
     settings = broker_settings()
     try:

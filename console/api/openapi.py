@@ -25,7 +25,7 @@ def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
 
 @cache
 def document_of(api: NinjaAPI) -> dict[str, Any]:
-    """Return ninja's OpenAPI document. Add the authentication schemes and the schema of errors.
+    """Return ninja's OpenAPI document with the authentication schemes and the schema of errors.
 
     An operation's summary and description come from its docstring.
     """

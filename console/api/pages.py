@@ -19,10 +19,9 @@ def next_token(*key: str | float) -> str:
 
 
 def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
-    """Return the values in a token, or `first` if the token is empty.
+    """Return the key in a token. For an empty token, return the key of the first page.
 
-    `first` is the key at which the first page begins. Raises Problem for an unreadable token, for values whose
-    types differ from those in `first`, and for text that PostgreSQL cannot store.
+    Raises Problem for a token that is unreadable or does not fit the list.
     """
     if not token:
         return first

@@ -12,7 +12,7 @@ __all__ = ["Problem", "database_problem", "is_database_away", "no_such_address"]
 
 
 class Problem(Exception):
-    """An exception that is answered with a problem document. `more` adds members to the document."""
+    """An exception that is answered with a problem document."""
 
     def __init__(
         self,

@@ -82,7 +82,7 @@ def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Chan
 def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
     """Delete an alert rule and return it.
 
-    The rule's past alerts stay in the history. Its unsent notifications are deleted.
+    The rule's past alerts stay in the history.
     """
     rule = _changeable(request, rule_id)
     was = _shown(rule_id)

@@ -40,7 +40,7 @@ class Asked(BaseModel):
 def history(request: AuthorizedRequest, asked: Query[Asked]) -> dict[str, Any]:
     """Show the rates, the backlog and the size over time.
 
-    The numbers are sums over all topics. The backlog is the sum over all subscriptions.
+    The numbers are sums over all topics and subscriptions.
     """
     if not request.auth.scope.is_everything:
         raise Problem(

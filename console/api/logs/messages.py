@@ -65,8 +65,7 @@ class Search(BaseModel):
 def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Search]) -> dict[str, Any]:
     """Find messages by position, time, key, property, JSON value or text.
 
-    A search stops after 20,000 opened entries, 64 MiB or about a second. In looked_at, stopped_by says why. Pass
-    next_after to continue the search.
+    A search stops after 20,000 opened entries, 64 MiB or about a second. Pass next_after to continue the search.
     """
     try:
         given = asked.model_dump() | {"column": parse_columns(asked.column)}
@@ -107,7 +106,7 @@ def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Que
 
 @read(router, f"{TOPIC}/messages/{{name:spot}}", response=OneMessage)
 def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
-    """Show one message with the first 1 MiB of its payload, its state on each subscription, and its neighbours.
+    """Show one message with the first 1 MiB of its payload and its state on each subscription.
 
     The position is ledger:entry, or ledger:entry:index for a message in a batch. For a partitioned topic, name the
     partition.
@@ -155,7 +154,7 @@ def _state(subscription: str, state: MessageState) -> dict[str, Any]:
 
 
 def _text(payload: bytes, *, is_cut: bool) -> str | None:
-    """Return the payload as text, or None if it is not UTF-8. If `is_cut`, drop an incomplete last character."""
+    """Decode a payload. If it is cut, its last character may be incomplete."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(payload, final=not is_cut)
     except UnicodeDecodeError:

@@ -84,7 +84,7 @@ def backlog(
 ) -> BacklogAnalysis:
     """Count the messages, bytes and keys of a backlog.
 
-    The count stops after 10,000 entries or about 120 s. The answer says whether the whole backlog was counted.
+    The count stops after 10,000 entries or about 120 s.
     """
     return analyse(
         found_subscription(topic.full_name, subscription), entries=asked.entries, seconds=ANALYSED_S

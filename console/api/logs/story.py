@@ -43,7 +43,7 @@ class StoryEvent(BaseModel):
 class LeftOut(BaseModel):
     """Events that were not recorded, because there were too many.
 
-    Each event happened to this message or to a neighbouring message.
+    Some of these events may have happened to neighbouring messages.
     """
 
     at_ms: int

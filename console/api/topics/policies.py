@@ -40,10 +40,7 @@ def topic_policies(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[s
 @read(router, "/namespaces/{name:tenant}/{name:namespace}/policies", response=PoliciesInForce)
 @decorate_view(with_etag)
 def namespace_policies(request: AuthorizedRequest, tenant: str, namespace: str) -> dict[str, Any]:
-    """Show the policies in force on a namespace.
-
-    A topic may have policies of its own.
-    """
+    """Show the policies in force on a namespace."""
     name = f"{tenant}/{namespace}"
     document = set_on_namespace(tenant, namespace)
     if document is None:
