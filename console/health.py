@@ -1,4 +1,4 @@
-"""Health probes of the console process. The probes need no login."""
+"""Health probes of the console process."""
 
 from __future__ import annotations
 

@@ -42,7 +42,6 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
     def user_login_failed(
         self, sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **more: object
     ) -> None:
-        """Count a failed login. A name too long for the column is truncated."""
         name = credentials.get("username")
         if isinstance(name, str):
             credentials = {**credentials, "username": name[:_MOST_CHARACTERS]}

@@ -1,7 +1,7 @@
 """Mark characters that are invisible or that change the direction of text.
 
-Clients choose names, keys, properties and payloads. A character that changes the text direction can make
-one topic's name look like another's. JSON can contain a lone surrogate, but an HTML page cannot.
+A character that changes the text direction can make one topic's name look like another's. JSON can contain a lone
+surrogate, but an HTML page cannot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINE_BREAK: Final = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _CODE: Final = re.compile("`([^`]+)`")
 _TAG: Final = re.compile(r"(<[^>]*>)")
 _TEXT_ONLY: Final = ("<title", "<option")
-_KEPT: Final = ("<textarea",)  # No marks here, because the form would send them as text
+_KEPT: Final = ("<textarea",)  # A text area gets no marks, because the form would send them
 
 
 def marked(text: object) -> SafeString:
@@ -53,7 +53,7 @@ def is_plain(text: str) -> bool:
 
 
 def visible(html: str) -> SafeString:
-    """Mark the invisible characters of a rendered page. Values of attributes and fields stay the same."""
+    """Mark the invisible characters of a rendered page."""
     if _IN_PAGES.search(html) is None:
         return mark_safe(html)  # noqa: S308 - rendered by a template
     tokens = _TAG.split(html)

@@ -17,7 +17,7 @@ __all__ = ["MENU", "MenuPage"]
 class MenuPage:
     """One entry of the menu."""
 
-    nav: str  # Pages with this `nav` belong to the entry
+    nav: str
     word: StrOrPromise
     address: str
     key: str  # The key to press after `g`

@@ -30,8 +30,6 @@ class HelpPage:
 
 
 class _Renderer(RendererHTML):
-    """Wraps each table in an element that the keyboard can scroll."""
-
     def table_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         return f'<div class="scroll" tabindex="0">{self.renderToken(tokens, at, options, env)}'
 
@@ -46,8 +44,8 @@ _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Rende
 def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPage:
     """Render a page of the documentation.
 
-    `file` is the page's path. `address_of` takes a file's path and returns the file's address.
-    If the address is empty, links to the file become plain text.
+    `file` is the page's path in the documentation. If `address_of` returns an empty string for a file, links to the
+    file become plain text.
     """
     tokens = _MARKDOWN.parse(text)
     title, anchors = "", set[str]()
@@ -74,7 +72,7 @@ def _text_of(inline: Token) -> str:
 
 
 def _anchor(words: str, taken: set[str]) -> str:
-    """Return the anchor that GitHub gives a heading. Links must work on GitHub too."""
+    """Return the anchor that GitHub gives a heading."""
     plain = _NOT_IN_ANCHOR.sub("", words.lower()).replace(" ", "-")
     number, anchor = 0, plain
     while anchor in taken:

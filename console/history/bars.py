@@ -10,8 +10,8 @@ __all__ = ["BARS_HEIGHT", "BARS_WIDTH", "Bars", "bars"]
 
 BARS_WIDTH: Final = 960
 BARS_HEIGHT: Final = 96
-_GAP: Final = 0.2  # Fraction of a bar's place that stays empty
-_LEAST: Final = 1.0  # The least height of a bar, so that even one message is visible
+_GAP: Final = 0.2
+_LEAST: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,17 +19,13 @@ class Bars:
     """An SVG path, and the numbers that it shows."""
 
     path: str
-    most: int | None  # None if nothing is known
-    places: int  # Number of places for bars, one for each key
+    most: int | None  # None if no key has a value
+    places: int
     unknown: int  # Number of keys without a value
 
 
 def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:
-    """Draw a bar chart with one place for each key.
-
-    `places` is the number of keys. The keys begin at `first`, and `step` is the distance between two keys.
-    A key whose value is 0 or missing gets no bar.
-    """
+    """Draw a bar chart with one place for each key."""
     keys = [first + step * number for number in range(places)]
     known = {key: values[key] for key in keys if key in values}
     most = max(known.values(), default=None)

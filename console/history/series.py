@@ -1,4 +1,4 @@
-"""Compute the steps of a chart from stored points. A time without a point is a time without changes."""
+"""Compute the steps of a chart from stored points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A stored point of a subscription, or of a topic if `subscription_id` is 0. Unknown numbers are None."""
+    """A stored point of a subscription, or of a topic if `subscription_id` is 0."""
 
     at_ms: int
     topic_id: int
@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The backlog and size that a chart shows if it has no points. Unknown numbers are None."""
+    """The backlog and size that a chart shows if it has no points."""
 
     backlog_messages: int | None = None
     stored_bytes: int | None = None
@@ -44,7 +44,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a chart. Rates are per second, and unknown numbers are None."""
+    """One step of a chart. Rates are per second."""
 
     at_ms: int
     seconds: float | None  # The time that the rates cover
@@ -86,8 +86,8 @@ def steps(
 ) -> tuple[Step, ...]:
     """Return every step of the frame, oldest first.
 
-    The points in `topic` give the incoming rates, because the points of a subscription have no such rates. A step
-    without a point in `own` keeps the backlog and size of the previous step. The numbers are unknown in these steps:
+    The points in `topic` give the incoming rates. A step without a point in `own` keeps the backlog and size of the
+    previous step. The numbers are unknown in these steps:
 
     - Steps that begin at or after `known_until_ms`.
     - Steps that end at or before `known_from_ms` and have no point.
@@ -134,7 +134,7 @@ def steps(
 
 
 def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
-    """Add up several series, step by step. Unknown numbers count as 0. If all are unknown, the sum is unknown."""
+    """Add up the known numbers of several series, step by step."""
     return tuple(
         Step(
             at_ms=together[0].at_ms,
@@ -154,7 +154,7 @@ def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
 
 
 def thinned(found: Sequence[Step], most: int) -> tuple[Step, ...]:
-    """Join neighbouring steps if there are more than `most`. Rates are averages over the known steps."""
+    """Join neighbouring steps if there are more than `most`."""
     by = -(-len(found) // most)
     return tuple(_joined(found[at : at + by]) for at in range(0, len(found), by))
 
@@ -208,7 +208,6 @@ def _by_step(frame: Frame, readings: Iterable[Reading]) -> list[list[Reading]]:
 
 
 def _read_steps(frame: Frame, unread: Sequence[tuple[int, int]]) -> list[bool]:
-    """Return for each step whether all its points were read."""
     begins_ms = (frame.from_ms + number * frame.step_ms for number in range(frame.window.steps))
     return [
         not any(from_ms < begin_ms + frame.step_ms and begin_ms < to_ms for from_ms, to_ms in unread)

@@ -11,16 +11,15 @@ __all__ = ["BUCKET_MS", "HEIGHT", "WIDTH", "BacklogPoint", "Sparkline", "sparkli
 
 WIDTH: Final = 96
 HEIGHT: Final = 20
-BUCKET_MS: Final = 60_000  # The time that one point covers
-_EDGE: Final = 1.5  # A margin for the line's thickness
+BUCKET_MS: Final = 60_000
+_EDGE: Final = 1.5
 
 
 class BacklogPoint(NamedTuple):
     """The backlog of a subscription in one minute, or of a topic if `subscription_id` is 0.
 
     A point without numbers marks the creation of a topic or a subscription. A point whose `topic_id` is 0
-    means that points are missing. The class is a tuple, because a page of topics needs up to 3,000 points, and tuples
-    are faster to create than dataclasses.
+    means that points are missing. The class is a tuple, because tuples are faster to create than dataclasses.
     """
 
     at_ms: int
@@ -44,7 +43,7 @@ class Sparkline:
 def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, to_ms: int) -> Sparkline:
     """Draw the backlog between `from_ms` and `to_ms` as steps.
 
-    `now` is the backlog at the right edge. The line begins at the first known number.
+    `now` is the backlog at the right edge.
     """
     ordered = sorted(points, key=lambda point: (point.at_ms, point.backlog is not None))
     first = ordered[0].backlog_before if ordered else now
@@ -66,11 +65,6 @@ def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, 
 
 
 def _corners(ordered: list[BacklogPoint], to_ms: int) -> Iterator[tuple[int, int | None]]:
-    """Yield the time and the backlog of each corner.
-
-    During a point's minute, the line shows the largest backlog in that minute. Afterwards, until the next point, the
-    line shows the backlog at the minute's end.
-    """
     for point, following in pairwise([*ordered, None]):
         if point is None:
             return

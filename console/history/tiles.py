@@ -17,7 +17,7 @@ __all__ = ["HEIGHT", "WIDTH", "Tile", "counted_until_ms", "tiles"]
 
 WIDTH: Final = 200
 HEIGHT: Final = 36
-_EDGE: Final = 1.5  # Margin that keeps the whole line inside the drawing
+_EDGE: Final = 1.5
 
 Unit = Literal["rate", "count", "size"]
 

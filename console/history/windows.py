@@ -23,9 +23,8 @@ __all__ = [
     "window_of",
 ]
 
-RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # Lengths of the stored buckets
+RESOLUTIONS_S: Final = (10, 60, 600, 3600)
 _WRITTEN_MS: Final = 2_000  # A bucket counts as written this long after its end
-# Read at most this many buckets of each resolution.
 _MOST_BUCKETS: Final = 1_500
 _STEPS_AROUND: Final = 60
 
@@ -99,7 +98,7 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """Return the half-open range of time to read at each resolution.
 
-    `until_ms` gives the end of the rolled-up points of each resolution. Shorter buckets cover the time after that end.
+    `until_ms` gives the end of the rolled-up points of each resolution.
     """
     found = {}
     from_ms = frame.from_ms

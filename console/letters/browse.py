@@ -40,7 +40,7 @@ class LetterRow:
     spot: Spot
     message: PeekedMessage
     letter: Letter
-    # None if the letter names no stored message that the user may see.
+    # None if the original was not found, or if the user may not see it.
     original: Original | None
 
 
@@ -61,9 +61,9 @@ class FoundLetters:
 
 
 def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -> FoundLetters:
-    """Find the letters that wait for a subscription, or all stored letters if `subscription` is "".
+    """Find the letters that wait for a subscription, or all stored letters if `subscription` is empty.
 
-    The property `by` holds the reason for the failure. If `by` is "", the search tries the usual names.
+    `by` names the property that holds the reason. If `by` is empty, the search tries the usual names.
     Raises AskedInvalid if the topic lacks the subscription, or has more than 32 partitions.
     """
     asked = Asked(

@@ -1,7 +1,6 @@
 """Read the origins of dead letters and the reasons for their failure.
 
 Pulsar's clients store the origin of a letter, but no reason. Some applications add the exception as a property.
-A redrive publishes letters to their original topics.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ _REASONS: Final = (
 )
 
 
-# Clients based on Apache's C++ library write an id as (ledger,entry,partition,batch index). Other clients put colons
-# between the numbers.
+# Clients based on Apache's C++ library write an id as (ledger,entry,partition,batch index).
 _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1|[0-9]{1,10})\)")
 
 
@@ -53,7 +51,7 @@ class Letter:
 def letter_of(properties: Mapping[str, str], *, by: str = "") -> Letter:
     """Read a letter's properties.
 
-    `by` names the property that holds the reason. If `by` is "", the usual names apply.
+    `by` names the property that holds the reason. If `by` is empty, the usual names apply.
     """
     name = by if by in properties else "" if by else _reason_name(properties)
     return Letter(
@@ -116,7 +114,7 @@ class Group:
 
 @dataclass(slots=True, kw_only=True)
 class Groups:
-    """The groups found so far, at most `MOST_GROUPS`. `others` counts the remaining letters."""
+    """The groups found so far. `others` counts the letters of the groups that are left out."""
 
     found: dict[Letter, Group] = field(default_factory=dict)
     others: int = 0

@@ -28,8 +28,8 @@ __all__ = ["Live"]
 
 # If a page hears nothing for 3.5 s, it asks whether the console still answers.
 HEARTBEAT_S: Final = 2.0
-RECHECK_S: Final = 60.0  # Time between checks of the session
-COALESCE_S: Final = 2.0  # Pause after each write of changed keys
+RECHECK_S: Final = 60.0
+COALESCE_S: Final = 2.0
 STREAMS_PER_USER: Final = 24
 
 _HEADERS: Final = [
@@ -128,7 +128,6 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         return None
 
     async def _nothing_to_follow(self) -> tuple[int, str] | None:
-        """Drop the keys that the user may not see. Refuse a user who may see nothing at all."""
         allowed = await _allowed(self.scope["user"], self._keys)
         if allowed is None:
             return 403, NO_ROLE

@@ -50,11 +50,11 @@ class _Listening(psycopg.AsyncConnection[tuple[Any, ...]]):
 class Feed:
     """Sends each key in a notification to the key's group.
 
-    The feed has database connections only while a stream is open. All streams must run on one event loop.
+    All streams must run on one event loop.
     """
 
     def __init__(self) -> None:
-        self._watched: Counter[str] = Counter()  # Number of open streams for each key
+        self._watched: Counter[str] = Counter()
         self._streams: Counter[int] = Counter()
         self._tasks: list[asyncio.Task[None]] = []
         self.is_listening = False

@@ -21,7 +21,7 @@ from console.words.troubles import SILENT_AFTER_MS
 __all__ = ["Watch"]
 
 INTERVAL_S: Final = 1.0
-ANSWER_S: Final = 2.0  # A slower database counts as not answering
+ANSWER_S: Final = 2.0
 SETTLE_S: Final = 2.5  # Time for processes to write a heartbeat after the database answers again
 _JUST_AFTER_S: Final = 0.05
 
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """Finds the current problems. Uses its own database connection."""
+    """Finds the current problems."""
 
     def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self._on_change = on_change
@@ -138,7 +138,6 @@ class Watch:
 
 
 def _pause_s(state: Chrome | None) -> float:
-    """Return the seconds until the next look. The time is shorter if a sign of life soon becomes too old."""
     signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
     now_ms = 0 if state is None else state.now_ms
     left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]

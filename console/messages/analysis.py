@@ -46,7 +46,7 @@ class BacklogAnalysis:
     payload_bytes: int = 0
     properties_bytes: int = 0
     batches: int = 0
-    partly_acked: int = 0  # Batches with some acked messages
+    partly_acked: int = 0
     delayed: int = 0  # Messages whose delivery time is in the future
     encrypted: int = 0
     corrupt: int = 0
@@ -56,7 +56,7 @@ class BacklogAnalysis:
     oldest_append_ms: int = 0
     newest_append_ms: int = 0
     is_whole: bool = True
-    # "entries" or "time" is the limit that was reached. "holes" means that some acks were not read.
+    # "holes" means that some acks were not read.
     stopped_by: str = ""
 
 
@@ -69,7 +69,7 @@ class _Tally:
     newest_ms: int = 0
 
     def add(self, entry: StoredEntry, unacked: int | None) -> None:
-        """Count an entry. The bitset `unacked` marks its unacked messages. If the bitset is None, all are unacked."""
+        """Count an entry. The bitset `unacked` is None if no message is acked."""
         counts = self.counts
         left = entry.messages if unacked is None else unacked.bit_count()
         counts["entries"] += 1
@@ -96,7 +96,7 @@ class _Tally:
 
 
 def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
-    """Analyse the first unacked entries, at most `entries` of them. After `seconds`, no further query starts."""
+    """Analyse the first unacked entries. After `seconds`, no further query starts."""
     until_s = time.monotonic() + seconds
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)

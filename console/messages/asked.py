@@ -58,7 +58,7 @@ class Spot(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The last message or entry that was read for a page. The next page continues after the mark."""
+    """The last message or entry that was read for a page."""
 
     append_ms: int
     spot: Spot
@@ -76,7 +76,7 @@ class Asked:
     spot: Spot | None = None
     is_backward: bool = True  # Towards older messages
     partition: int | None = None  # None for all partitions, merged by append time
-    subscription: str = ""  # Required if `start` is "next" or "holes"
+    subscription: str = ""
     filters: Filters = field(default_factory=Filters)
     columns: tuple[Column, ...] = ()
     limit: int = LIMIT

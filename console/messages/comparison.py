@@ -16,9 +16,9 @@ __all__ = ["Comparison", "Line", "compare_bodies", "compare_lines"]
 
 BodyForm = Literal["JSON", "text", "hex"]
 
-# At most this many lines are compared, because the time grows with the square of the number of lines.
+# The time of a comparison grows with the square of the number of lines.
 _MOST_LINES: Final = 1000
-_CONTEXT: Final = 3  # Equal lines shown before and after a difference
+_CONTEXT: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Comparison:
     form: BodyForm
     lines: Sequence[Line]
     is_equal: bool
-    is_cut: bool  # Whether only the first 1,000 lines after the equal beginning were compared
+    is_cut: bool  # Whether some lines were left out
 
 
 def compare_bodies(left: Decoded, right: Decoded) -> Comparison:
@@ -71,7 +71,7 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
 def _pretty(decoded: Decoded) -> list[str] | None:
     """Return the value as lines of JSON, or None.
 
-    Commas at line ends are left out, because a new last member would add a comma to the previous line.
+    Commas at line ends are left out. Otherwise, a new last member would also change the previous line.
     """
     if not decoded.has_value:
         return None

@@ -32,7 +32,7 @@ class StoredEntry:
 
     @property
     def place(self) -> Place:
-        """Return the ledger id and the entry id, for use as a dictionary key."""
+        """The ledger id and the entry id."""
         return (self.ledger_id, self.entry_id)
 
 

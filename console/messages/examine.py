@@ -32,7 +32,7 @@ def _in_ledger(log: Log, ledger: LedgerRow, wanted: int) -> PeekedMessage | None
         place: Place = (ledger.ledger_id, middle)
         entry = entries_at(log, [place]).get(place)
         if entry is None:
-            return None  # Trimmed in the meantime
+            return None  # The entry was trimmed in the meantime
         if entry.cumulative_messages >= wanted:
             found, high = entry, middle - 1
         else:

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     """Create the user `admin`. An existing user stays unchanged."""
 
     help = "Create the user admin, if there is none, with VELA_ADMIN_PASSWORD or a random password that is shown once."
-    requires_system_checks = ()  # System checks would slow down each call
+    requires_system_checks = ()
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         if User.objects.filter(username=NAME).exists():

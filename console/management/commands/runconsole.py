@@ -41,7 +41,7 @@ class Command(BaseCommand):
         )
         twisted_loop.run_until_complete(_listen(server, settings, options["bind"], options["port"]))
         _ = get_resolver().url_patterns  # Imports the views before gc.freeze()
-        # Freeze the objects that exist now. A garbage collection that visits all these objects would delay a page.
+        # Freeze the existing objects, because a garbage collection that visits them would delay a page.
         gc.collect()
         gc.freeze()
         service_manager.tell(service_manager.READY)

@@ -83,7 +83,7 @@ def _unxzipped(data: bytes, most_bytes: int) -> bytes:
 def _whole(
     decompressor_of: Callable[[], Any], following: re.Pattern[bytes], data: bytes, most_bytes: int
 ) -> bytes:
-    """Unpack one member after another, up to `most_bytes`. `following` matches what may come after a member.
+    """Unpack one member after another.
 
     At the end of each member, the decompressor copies all remaining input. The data is passed in small pieces, so that
     many small members do not take quadratic time.

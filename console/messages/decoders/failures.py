@@ -6,4 +6,4 @@ __all__ = ["CannotDecode"]
 
 
 class CannotDecode(ValueError):
-    """The decoder cannot read the bytes. The error's text says why."""
+    """The decoder cannot read the bytes."""

@@ -35,14 +35,14 @@ class Decoded:
 
     decoder: str  # Successful decoders, such as "gzip, JSON"
     attempts: tuple[Attempt, ...]
-    data: bytes  # Decompressed payload
+    data: bytes
     value: Any = None
     has_value: bool = False
     text: str = ""
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:
-    """Decode a payload. If `is_whole` is false, `payload` is incomplete and is decoded as text.
+    """Decode a payload. An incomplete payload is decoded only as text.
 
     A payload that decompresses to more than `most_bytes` stays compressed.
     """

@@ -19,7 +19,6 @@ _NAMES: Final = (
     "date", "time", "timestamp", "key and value", "instant", "local date", "local time", "local date and time",
     "Protobuf",
 )  # fmt: skip
-# Dates and times are in milliseconds.
 _FORMATS: Final = {"boolean": ">?", "int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "float": ">f",
                    "double": ">d", "date": ">q", "time": ">q", "timestamp": ">q"}  # fmt: skip
 

@@ -17,7 +17,7 @@ _MOST_TEXT: Final = 4096
 
 @dataclass(slots=True, kw_only=True)
 class TreeNode:
-    """One value. An object or array has its parts in `inner`, and no `text`."""
+    """One value. The parts of an object or array are in `inner`."""
 
     name: str
     kind: str
@@ -33,14 +33,14 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """The tree of a value. If `is_cut` is true, some parts are left out."""
+    """The tree of a value."""
 
     top: TreeNode
     is_cut: bool
 
 
 def tree_of(value: object, most_nodes: int) -> Tree:
-    """Return the tree of a decoded value, with at most `most_nodes` nodes below the top."""
+    """Return the tree of a decoded value."""
     top = _leaf("", value)
     waiting = [(top, value, 0)]
     left, is_cut = most_nodes, False
