@@ -29,7 +29,7 @@ POISONED = 3
 LAST_LISTED = SubscriptionState.DRAINING.value
 _NEARLY_FULL = 0.8
 _FULL = 0.95
-COUNTED = 1000  # Above this number, the page says "more than"
+COUNTED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The stored points, acts and alerts of a topic or a subscription around a past moment.
 
-A point stores the numbers of a period of 10 seconds to 1 hour. A frame is the period that a chart covers. An act is a
-logged change, such as the reset of a cursor.
+A point stores the numbers of one period. A frame is the time that a chart covers. An act is a logged change,
+such as the reset of a cursor.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _NAMED = 5
 class UserGrant:
     """A role of a user."""
 
-    word: str  # Name of the role, as pages show it
+    word: str
     pattern: str
     from_login: bool  # The role comes from a group at the login server
 
