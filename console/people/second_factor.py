@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class FactorRefused(Exception):
-    """The second factor was not changed. The error's text says why."""
+    """The second factor was not changed."""
 
 
 def new_secret() -> str:
@@ -69,7 +69,7 @@ def address_of(name: str, secret: str) -> str:
 
 
 def picture_of(address: str) -> SafeString:
-    """Return the QR code as SVG. The SVG has no style attributes, because the Content-Security-Policy refuses them."""
+    """Return the QR code as SVG without style attributes, which the Content-Security-Policy refuses."""
     code = segno.make(address, error="m", micro=False)
     return SafeString(code.svg_inline(omitsize=True, svgclass="qr", lineclass=None, light="#fff"))
 
@@ -99,7 +99,7 @@ def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
 
 
 def accepts(user: AbstractBaseUser, given: str) -> bool:
-    """Return whether this is a valid code of the app or a recovery code. Each code is valid only once."""
+    """Return whether the given code is valid. Each code is valid only once."""
     with transaction.atomic():
         factor = SecondFactor.objects.select_for_update().filter(user_id=user.pk).first()
         return factor is not None and (_uses_code(factor, given) or _uses_recovery_code(factor, given))

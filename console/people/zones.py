@@ -8,7 +8,6 @@ from zoneinfo import available_timezones
 
 __all__ = ["zone_names"]
 
-# Zone names that begin with these words are old, or do not name a place.
 _OLD_NAMES: Final = frozenset(("Etc", "SystemV", "US", "posix", "right"))
 
 

@@ -17,13 +17,13 @@ from console.words.policies import grouped
 
 __all__ = ["PolicyForm"]
 
-_LONGEST = 100  # Maximum length of a value, in characters
+_LONGEST = 100
 
 
 class PolicyForm(forms.Form):
     """The policies of one namespace or topic."""
 
-    version = forms.CharField(required=False)  # Hash of the policies when the form was opened
+    version = forms.CharField(required=False)
 
     def __init__(self, *args: Any, described: DescribedPolicies, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

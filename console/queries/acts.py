@@ -47,18 +47,18 @@ class ActRow:
     undo_until: datetime | None
     created_at: datetime
     finished_at: datetime | None
-    undoable: bool  # The act can still be undone
+    undoable: bool
     undone_by_id: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActsAsked:
-    """The filters of the act log, and the start of the page."""
+    """The filters of the act log, and the start of the page. "" means no filter."""
 
-    search: str = ""  # Part of the name of a topic, subscription or user
-    kind: str = ""  # Empty for all kinds
+    search: str = ""
+    kind: str = ""
     state: str = ""
-    before: int | None = None  # Last id of the previous page
+    before: int | None = None  # Id of the last act on the previous page
 
 
 def acts_of(subscription_id: int) -> list[ActRow]:

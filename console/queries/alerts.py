@@ -52,7 +52,7 @@ class RuleRow:
     error: str | None
     next_at: datetime | None
     attempts: int | None
-    firing: int  # Number of firing alerts
+    firing: int
 
     @property
     def condition(self) -> str:
@@ -128,8 +128,5 @@ def cleared_alerts(
 
 
 def matches(rule: Mapping[str, object], now_ms: int) -> list[MatchRow]:
-    """Return everything that is over a rule's limit now.
-
-    The rule may be unsaved.
-    """
+    """Return everything that is over a rule's limit now."""
     return fetch_text(MatchRow, matches_statement(), matches_parameters(rule, now_ms))

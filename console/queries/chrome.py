@@ -17,11 +17,11 @@ __all__ = ["Chrome", "chrome"]
 class Chrome(Signs):
     """Signs of life of Vela's processes, and the acts (operators' changes) that wait for the broker."""
 
-    waiting_acts: Mapping[str, int]  # Number of acts by namespace; "" = acts without a namespace
+    waiting_acts: Mapping[str, int]  # Keyed by namespace; "" = no namespace
 
     @property
     def troubles(self) -> dict[Trouble, int | None]:
-        """Return each problem, and when the affected process last gave a sign of life or was stopped."""
+        """The problems of Vela's processes, with the time of the last sign of life or of the stop."""
         return troubles_of(self, tick_ms=broker_settings().tick_ms)
 
     def waiting_in(self, scope: Scope) -> int:
@@ -30,7 +30,7 @@ class Chrome(Signs):
 
     @property
     def broker_runs(self) -> bool:
-        """Return whether a broker gave a sign of life in the last 5 s and was not stopped."""
+        """Whether a broker gave a sign of life in the last 5 s and was not stopped."""
         return self.troubles.keys().isdisjoint(
             {Trouble.NO_BROKER, Trouble.BROKER_STOPPED, Trouble.BROKER_SILENT}
         )

@@ -38,7 +38,7 @@ CONSUMER_FLAGS: Final = (
     "old",
 )
 PRODUCER_FLAGS: Final = ("refused", "old")
-_OLD_PROTOCOL: Final = 11  # Version 12 of Pulsar's protocol added CommandActiveConsumerChange
+_OLD_PROTOCOL: Final = 11  # The last version of Pulsar's protocol without CommandActiveConsumerChange
 _LAST: Final = 2**63 - 1  # Sorts after every key and number
 _NAME_CHARACTERS: Final = 200  # The index contains only this many characters of each name
 
@@ -47,10 +47,8 @@ Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """The order of a list, by a column and then by the row's key."""
-
     column: str
-    type: str  # The column's type in PostgreSQL
+    type: str
     field: str
     before_all: str | float  # Sorts before every row
     is_descending: bool = True
@@ -123,10 +121,7 @@ PRODUCER_ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsAsked:
-    """The filters, order and page of a list.
-
-    A text filter ignores case and finds the text anywhere in the column. "" means no filter.
-    """
+    """The filters, order and page of a list. "" means no filter."""
 
     topic: str = ""  # A full topic name finds only the topic and its partitions
     subscription: str = ""
@@ -135,8 +130,8 @@ class ClientsAsked:
     version: str = ""
     flag: str = ""  # One of CONSUMER_FLAGS or PRODUCER_FLAGS
     order: str = "name"
-    after: str = ""  # Sort value of the previous page's last row
-    after_key: int = 0  # Key of the previous page's last row; 0 = first page
+    after: str = ""  # `next_after` of the previous page
+    after_key: int = 0  # `next_key` of the previous page; 0 = first page
     limit: int = PAGE_ROWS
 
     @property
@@ -152,7 +147,7 @@ class ConsumerRow:
     key: int
     topic_name: str
     partition: int  # -1 = the topic is not a partition
-    subscription_id: int | None  # None = a subscription that is not durable, such as a reader's
+    subscription_id: int | None  # None = the subscription is not durable
     subscription_name: str
     subscription_type: str
     name: str
@@ -164,7 +159,7 @@ class ConsumerRow:
     connected_ms: int
     permits: int
     unacked_messages: int
-    blocked: bool  # The broker sends no more messages, because too many messages are unacked
+    blocked: bool  # Too many messages are unacked
     writable: bool
     messages_out: int
     bytes_out: int
@@ -176,8 +171,8 @@ class ConsumerRow:
     last_flow_ms: int  # 0 = never
     last_delivery_ms: int  # 0 = never
     last_ack_ms: int  # 0 = never
-    # Time when the oldest unacked message was delivered. For Exclusive and Failover subscriptions, the field has the
-    # time of the latest delivery. 0 means that no message is unacked, or that the subscription is not durable.
+    # On an Exclusive or Failover subscription, this is the time of the latest delivery. 0 means that no message is
+    # unacked, or that the subscription is not durable.
     oldest_delivered_ms: int
     updated_ms: int
     properties: dict[str, str]
@@ -199,7 +194,7 @@ class ProducerRow:
     protocol_version: int
     connected_ms: int
     access_mode: str
-    deduplicated: bool  # The broker drops messages that the producer repeats
+    deduplicated: bool
     messages_in: int
     bytes_in: int
     message_rate_in: float
@@ -234,7 +229,7 @@ def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
 def consumers_of(subscriptions: Sequence[int], *, limit: int = CONSUMERS_SHOWN) -> list[ConsumerRow]:
     """Return the consumers of the subscriptions, sorted by priority and name.
 
-    If there are more than `limit` consumers, leaves out the last ones by name.
+    Includes only the first `limit` consumers by name.
     """
     asked = ClientsAsked(limit=limit)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))

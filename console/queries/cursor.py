@@ -1,7 +1,7 @@
 """The entries that a cursor has acked beyond its mark-delete position.
 
-The index of an entry is its number in the log, counted over all ledgers. A run is a range of indexes. The broker stores
-acks beyond the mark-delete position in chunks. A chunk covers 32,768 entries of a ledger.
+The index of an entry is its place in the log, counted over all ledgers. The broker stores acks beyond the mark-delete
+position in chunks. A chunk covers 32,768 entries of a ledger.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Run = tuple[int, int]  # First and last index, inclusive
 class AckedBeyond:
     """The acked entries after a cursor's mark-delete position."""
 
-    runs: tuple[Run, ...]  # Sorted by index; no two runs are adjacent
+    runs: tuple[Run, ...]  # Sorted; no two runs are adjacent
     entries: int
-    ack_sets: Mapping[int, int]  # Keyed by the index of a batch; a set bit means an unacked message
+    ack_sets: Mapping[int, int]  # Keyed by the index of the entry; a set bit means an unacked message
     complete: bool  # False = only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
@@ -110,8 +110,7 @@ def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
 def members_of(column: bytes) -> dict[int, int]:
     """Return the bitset of the unacked messages in each partly acked batch, keyed by entry id.
 
-    The column starts with the version byte 1. Each entry follows as an id (u64), a length (u16) and a bitset, all
-    little-endian. Another version gives an empty dictionary, so that the pages work with a newer broker.
+    Returns an empty dictionary if the column has an unknown version, so that the pages work with a newer broker.
     """
     found: dict[int, int] = {}
     at = 1
@@ -123,7 +122,6 @@ def members_of(column: bytes) -> dict[int, int]:
 
 
 def _joined(runs: Iterable[Run]) -> Iterator[Run]:
-    # Join runs that meet at the border of two chunks.
     open_run: Run | None = None
     for first, last in runs:
         if open_run is not None and first <= open_run[1] + 1:

@@ -149,7 +149,7 @@ def _read(row: Sequence[object], documents: Sequence[int]) -> Sequence[object]:
 
 
 def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> T | None:
-    """Return the query's first row, or None. Raises the same error as `fetch`."""
+    """Return the first row of a named query, or None."""
     rows = fetch(row_type, file, name, parameters)
     return rows[0] if rows else None
 

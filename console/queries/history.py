@@ -74,10 +74,7 @@ class _Progress:
 def history_of_topic(
     topic_id: int, window_name: str, now: Level, *, created_at: datetime, is_partitioned: bool
 ) -> History:
-    """Return the history of a topic.
-
-    Deliveries and acks are sums over the subscriptions. `now` has the current numbers.
-    """
+    """Return the history of a topic."""
     window = window_of(window_name, is_sum=is_partitioned)
     return _history(topic_id, 0, window, now, created_at=created_at, is_sum=is_partitioned)
 
@@ -93,8 +90,7 @@ def history_of_subscription(
 def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_name: str) -> History:
     """Return the history of a subscription of a partitioned topic, summed over the partitions.
 
-    `cursors` has 1 to PARTITIONS_CHARTED rows. The largest backlog in a step is the sum of the partitions'
-    largest backlogs, even if they occurred at different times.
+    `cursors` must not be empty.
     """
     window = window_of(window_name, is_sum=True)
     frame = frame_of(window, time.time_ns() // 1_000_000)
@@ -116,11 +112,11 @@ def history_of_partitions(topic_id: int, cursors: Sequence[CursorRow], window_na
         )
         for head in heads.values()
     ]
-    # If the subscription was just deleted, all numbers are unknown.
     return History(
         window=window,
         from_ms=frame.from_ms,
         to_ms=frame.to_ms,
+        # `series` is empty if the subscription was just deleted.
         steps=summed_steps(series or [steps(frame, (), (), now=Level(), known_until_ms=0)]),
         acts=acts_in(topic_id, 0, from_ms=frame.from_ms, subscription=cursors[0].name),
     )
@@ -134,8 +130,8 @@ def history_of_everything(window_name: str) -> History:
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
     """Return the backlog in the last hour for each topic or subscription in a list.
 
-    `backlogs` has the current backlogs, keyed by topic id and subscription id. Subscription 0 is the topic itself.
-    Returns an empty dictionary if the stored points end more than 5 minutes ago.
+    `backlogs` has the current backlogs, keyed by topic id and subscription id. The subscription id 0 means the topic
+    itself. Returns an empty dictionary if the latest points are more than 5 minutes old.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS
@@ -201,9 +197,9 @@ def rolled_up_until() -> dict[int, int]:
 def readings_of(
     frame: Frame, until_ms: Mapping[int, int], rows: Collection[tuple[int, int]]
 ) -> list[Reading]:
-    """Return the points in a frame. `rows` are pairs of a topic id and a subscription id.
+    """Return the points in a frame.
 
-    Subscription 0 is the topic itself. `until_ms` is the result of `rolled_up_until`.
+    Each row is a pair of a topic id and a subscription id. The subscription id 0 means the topic itself.
     """
     return fetch(
         Reading,
@@ -235,9 +231,7 @@ def acts_in(
 ) -> tuple[ActMark, ...]:
     """Return at most 50 applied acts in a time range, newest first.
 
-    `topic_id` 0 means all topics. `subscription_id` 0 means all subscriptions. `subscription` is a subscription name;
-    None means all names. Includes acts on the topic itself. Leaves out offset commits of pull consumers. Searches only
-    the newest 200 acts before `until_ms`.
+    An id of 0 means all topics or all subscriptions. `subscription` is a name, or None for all names.
     """
     return tuple(
         fetch(

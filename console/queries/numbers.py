@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 BOOKMARKS = 500
-OLDEST_OF = 10_000  # Limit of cursors to look up
+OLDEST_OF = 10_000  # Maximum number of cursors to look up
 
 N = TypeVar("N", int, float)
 
@@ -48,8 +48,8 @@ class TopicFacts:
     parent: str | None
     created_at: datetime
     terminated_at: datetime | None
-    namespace_policies: dict[str, Any]  # Only policies that are set
-    policies: dict[str, Any]  # Only policies that are set
+    namespace_policies: dict[str, Any]
+    policies: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class BookmarkRow:
     """A bookmark, which is a named position in a topic. Until the bookmark expires, the messages after it are kept."""
 
     name: str
-    id: str  # Position of the bookmark, written as ledger:entry
+    id: str  # Written as ledger:entry
     until: datetime | None
     who: str
     created_at: datetime
@@ -74,9 +74,9 @@ class CursorRow:
     type: str
     paused: bool
     mark_delete: str  # Written as ledger:entry
-    acked_messages: int  # Trimmed messages are included
+    acked_messages: int  # Includes trimmed messages
     version: int  # Rises when a seek, an expiry or an operator moves the cursor
-    backlog_messages: int  # All appended messages minus all acked messages
+    backlog_messages: int
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -100,7 +100,7 @@ class SubscriptionSums:
     paused: bool  # Paused on at least one partition
     cursors: int
     acked_messages: int
-    backlog_messages: int  # All appended messages minus all acked messages
+    backlog_messages: int
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -110,7 +110,7 @@ class SubscriptionSums:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
-    state: int | None  # Worst state on any partition
+    state: int | None  # Worst state of all partitions
     state_since_ms: int | None
     drain_s: int | None  # Maximum over the partitions
 
@@ -215,15 +215,15 @@ def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> l
 
 
 def totals(scope: Scope) -> Totals:
-    """Return the sums over all topics in scope. The cost grows with the number of topics and subscriptions."""
+    """Return the sums over all topics in scope."""
     return fetch(Totals, "numbers", "totals", scope.of_topics)[0]
 
 
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
     """Return the append time of the oldest unacked entry of each cursor.
 
-    A cursor without an unacked entry is left out. A subscription with cursors beyond the first 10,000 is left out too.
-    For an offloaded entry, the time is approximate.
+    Leaves out cursors without an unacked entry, and subscriptions with cursors beyond the first 10,000. For an
+    offloaded entry, the time is approximate.
     """
     rows = fetch(
         _FirstUnacked,

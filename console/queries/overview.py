@@ -29,7 +29,7 @@ POISONED = 3
 LAST_LISTED = SubscriptionState.DRAINING.value
 _NEARLY_FULL = 0.8
 _FULL = 0.95
-COUNTED = 1000  # Above this number, the page says "more than"
+COUNTED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,7 @@ def database_connections() -> DatabaseConnections:
 def worst_subscriptions(scope: Scope) -> list[WorstRow]:
     """Return at most 12 subscriptions that are stuck, falling behind, paused or draining.
 
-    The worst state comes first, and within a state the largest backlog. To bound its cost, the query considers only the
-    300 subscriptions with the worst states.
+    The worst state comes first. To bound its cost, the query reads only the 300 subscriptions with the worst states.
     """
     return fetch(
         WorstRow,

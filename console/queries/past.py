@@ -1,7 +1,7 @@
 """The stored points, acts and alerts of a topic or a subscription around a past moment.
 
-A point stores the numbers of a period of 10 seconds to 1 hour. A frame is the period that a chart covers. An act is a
-logged change, such as the reset of a cursor.
+A point stores the numbers of one period. A frame is the time that a chart covers. An act is a logged change,
+such as the reset of a cursor.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def past_of(
 ) -> Past | None:
     """Return the stored data about a moment, or None if the moment is in the future or its points are deleted.
 
-    `is_sum` must be true for a partitioned topic. The shortest points of a partitioned topic cover one minute.
+    `is_sum` must be true for a partitioned topic.
     """
     now_ms = time.time_ns() // 1_000_000
     kept_ms = broker_settings().history_kept_ms
@@ -104,6 +104,5 @@ def past_of(
 
 
 def _resolution_s(age_ms: int, kept_ms: Mapping[int, int], *, is_sum: bool) -> int | None:
-    """Return the length in seconds of the shortest points that are kept at this age."""
     fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
     return next(fitting, None) if age_ms >= 0 else None

@@ -37,7 +37,7 @@ class RunsAsked:
     job: str = ""
     state: str = ""
     topic: str = ""
-    before: int | None = None  # Last id on the previous page
+    before: int | None = None  # Id of the last run on the previous page
     limit: int = PAGE_ROWS
 
 
@@ -166,12 +166,12 @@ def runs(asked: RunsAsked, scope: Scope) -> tuple[list[RunHead], int | None]:
 
 
 def run(run_id: int) -> RunRow | None:
-    """Return a run, if the run exists."""
+    """Return a run, or None if it does not exist."""
     return fetch_one(RunRow, "pipeline", "run", {"id": run_id})
 
 
 def schedule(schedule_id: int) -> ScheduleRow | None:
-    """Return a schedule, if the schedule exists."""
+    """Return a schedule, or None if it does not exist."""
     return fetch_one(ScheduleRow, "pipeline", "schedule", {"id": schedule_id})
 
 

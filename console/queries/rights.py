@@ -25,7 +25,7 @@ __all__ = [
     "keys_in",
 ]
 
-NAMESPACES_MOST: Final = 5000  # Limit of namespaces that one pattern `tenant/*` covers
+NAMESPACES_MOST: Final = 5000  # Maximum number of namespaces for one pattern
 _TOO_LARGE: Final = 1 << 63
 
 

@@ -23,7 +23,7 @@ class PartitionsDiagnosis:
     """The findings on the worst partitions."""
 
     heads: Mapping[int, SubscriptionHead]  # Keyed by partition
-    findings: Sequence[SharedFinding]  # Empty if the subscription was just deleted
+    findings: Sequence[SharedFinding]
 
 
 def diagnose_partitions(rows: Sequence[CursorRow], *, now_ms: int) -> PartitionsDiagnosis:

@@ -76,7 +76,6 @@ class _Around:
     topic_policies: dict[str, Any]
     last_append_ms: int | None
     producers: int | None
-    # The fields from `blocked` to `key_is_draining` are None until the broker has reported them.
     blocked: bool | None
     rate_limited: bool | None
     gap: str | None
@@ -93,7 +92,7 @@ class _Around:
     left_cause: str | None
     left_detail: str | None
     left_ms: int | None
-    paused_by: str | None  # None = not paused, or the record of the pause was deleted
+    paused_by: str | None
     paused_at: datetime | None
     paused_reason: str | None
     slowest_name: str | None
@@ -177,7 +176,6 @@ def _consumers(subscriptions: Sequence[int]) -> list[ConsumerRow]:
 
 
 def _share(rows: int, subscriptions: int) -> int:
-    """Return the number of rows to read for each subscription, at least a tenth of `rows`."""
     return max(rows // 10, rows // max(1, subscriptions))
 
 
@@ -299,7 +297,6 @@ def _ms(moment: datetime | None) -> int:
 
 
 def _on_this_clock(moment: datetime | None, ahead_ms: int) -> int:
-    """Convert a time of the database's clock to a time of this process's clock. None gives 0."""
     return 0 if moment is None else _ms(moment) + ahead_ms
 
 

@@ -41,8 +41,8 @@ class LettersAsked:
 
     search: str = ""
     order: str = "waiting"  # One of ORDERS
-    after_name: str = ""  # Last name on the previous page; "" = first page
-    after_value: float = 0.0  # Sort value of the previous page's last row
+    after_name: str = ""  # `next_name` of the previous page; "" = first page
+    after_value: float = 0.0  # `next_value` of the previous page
     limit: int = PAGE_ROWS
 
 
@@ -53,7 +53,7 @@ class LetterTopicRow:
     id: int
     name: str
     messages_in: int | None
-    waiting_messages: int | None  # Largest backlog of a subscription; None = no subscription, or no report
+    waiting_messages: int | None  # Backlog of the slowest subscription; None = no subscription
     stored_bytes: int | None
     last_append_ms: int | None  # 0 = never
     updated_ms: int | None
@@ -116,15 +116,14 @@ class _Numbers:
     oldest_ledger: int | None
     oldest_segment: int | None
     oldest_entry: int
-    # Approximate: the time of the first or last entry of the offloaded ledger. None if the ledger is not offloaded.
-    oldest_append_ms: int | None
+    oldest_append_ms: int | None  # Set only if the ledger is offloaded, and approximate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Published:
     topic_id: int
     hour_messages: int
-    day_messages: int | None  # None = points of the day are missing
+    day_messages: int | None
 
 
 def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:

@@ -25,7 +25,7 @@ _NAMED = 5
 class UserGrant:
     """A role of a user."""
 
-    word: str  # Name of the role, as pages show it
+    word: str
     pattern: str
     from_login: bool  # The role comes from a group at the login server
 
@@ -56,7 +56,7 @@ def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
 
 
 def user_named(name: str) -> UserRow | None:
-    """Return a user, if the user exists."""
+    """Return the user with this name, or None."""
     return next((_row(each) for each in _with_grants(User.objects.filter(username=name))), None)
 
 
