@@ -62,8 +62,7 @@ class ContentSecurityPolicy:
 class ReadableRequests:
     """Answers 400 to a request that the console cannot read.
 
-    The console refuses an unknown host name, too many values in the query string, and a NUL in a cookie or in the query
-    string. PostgreSQL cannot store a NUL in text.
+    It refuses a NUL because PostgreSQL cannot store one in text.
     """
 
     sync_capable = True
@@ -93,8 +92,7 @@ class ReadableRequests:
 class StaticFiles:
     """WhiteNoise for synchronous and asynchronous servers.
 
-    WhiteNoise itself is synchronous, so under ASGI each request would occupy a thread. At SIGTERM, Python waits
-    for its threads, so an open request would keep the process alive.
+    WhiteNoise itself is synchronous. Under ASGI, each open request would occupy a thread and delay the shutdown.
     """
 
     sync_capable = True
@@ -109,7 +107,6 @@ class StaticFiles:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        # The next middleware may return an awaitable.
         answer: HttpResponseBase | Awaitable[HttpResponseBase] = self._files(request)
         return _ready(answer) if self._async and not isinstance(answer, Awaitable) else answer
 

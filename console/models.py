@@ -12,19 +12,16 @@ __all__ = ["Grant", "Identity", "Preferences", "Role", "SavedView", "SecondFacto
 
 
 class Role(models.IntegerChoices):
-    """The rights of a user in some namespaces. Each role includes the rights of the roles before it.
+    """The rights of a user in some namespaces. Each role includes the rights of the roles before it."""
 
-    An act is an operator's change, such as a cursor reset.
-    """
-
-    VIEWER = 1, gettext_lazy("viewer")  # Sees names, numbers and acts
+    VIEWER = 1, gettext_lazy("viewer")  # Sees names, numbers and operators' changes
     READER = 2, gettext_lazy("reader")  # Sees keys, properties and payloads of messages
-    OPERATOR = 3, gettext_lazy("operator")  # Plans, applies and undoes acts
+    OPERATOR = 3, gettext_lazy("operator")  # Plans, applies and undoes changes
     ADMIN = 4, gettext_lazy("admin")  # Sets user roles and namespace policies, and deletes topics
 
     @property
     def word(self) -> str:
-        """The role's untranslated name. Pages show `label`."""
+        """The role's untranslated name."""
         return self.name.lower()
 
 
@@ -52,7 +49,7 @@ class Preferences(models.Model):
     """One user's choices for the pages."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
-    time_zone = models.TextField(default="UTC")  # IANA name
+    time_zone = models.TextField(default="UTC")
     language = models.TextField(default="")  # If empty, Django's LocaleMiddleware chooses
 
     class Meta:
@@ -63,20 +60,16 @@ class Preferences(models.Model):
 
 
 class SavedView(models.Model):
-    """The filters of a list, saved under a name.
-
-    A view gives no rights. The list still leaves out rows that the user may not see.
-    """
+    """The filters of a list, saved under a name."""
 
     # The constraint vela_saved_view_name serves as this column's index.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)
     path = models.TextField()
     name = models.TextField()
-    query = models.TextField()  # Filters and sort order, without the page number
-    # Namespace patterns, separated by spaces. Users who are operators in all of these namespaces see the view.
-    # If the field is empty, only the owner sees the view.
+    query = models.TextField()
+    # Namespace patterns, separated by spaces. If the field is empty, only the owner sees the view.
     shared_in = models.TextField(default="")
-    is_default = models.BooleanField(default=False)  # Applies when the owner opens the list without filters
+    is_default = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -117,8 +110,7 @@ class Identity(models.Model):
 class SecondFactor(models.Model):
     """The authenticator app of one user.
 
-    The database role that VELA_READ_ROLE names cannot read this table, because the table's name does not
-    begin with `vela_`.
+    The table's name does not begin with `vela_`, so that the database role VELA_READ_ROLE cannot read the table.
     """
 
     user = models.OneToOneField(

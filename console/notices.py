@@ -1,4 +1,4 @@
-"""The notices at the top of a page, which tell the user about problems."""
+"""The notices about problems at the top of a page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Notices:
 
 
 def notices_of(state: Chrome, waiting_acts: int) -> Notices:
-    """Return the notices for `state`. `waiting_acts` is the number of waiting changes that the user may see."""
+    """Return the notices for `state`."""
     return _rendered(state.troubles, now_ms=state.now_ms, state=state, waiting_acts=waiting_acts)
 
 

@@ -1,4 +1,4 @@
-"""Tell where a request comes from, for the log of operators' changes and for the count of failed logins."""
+"""Tell where a request comes from."""
 
 from __future__ import annotations
 

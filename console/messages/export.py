@@ -18,7 +18,7 @@ from console.queries.topics.topic import TopicHead
 __all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "export"]
 
 MOST_EXPORTED: Final = 10_000
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # Limits the memory for data that a slow client has not read
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024
 
 _METADATA: Final = (
     "id",
@@ -47,14 +47,12 @@ def export(
 ) -> Iterator[bytes]:
     """Return the pieces of a file with the matching messages.
 
-    The last line says why the file ends. An empty piece comes about once a second, so that the caller can stop.
-    Without `with_contents`, the file has only the fields in `_METADATA`.
-    If the search is invalid, raises AskedInvalid before the first piece.
+    An empty piece comes about once a second, so that the caller can stop.
+    Raises AskedInvalid if the search is invalid.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)
     names = _METADATA + (_CONTENTS if with_contents else ())
-    # Leave out the column `key`, because the file already has a field of this name.
     chosen = tuple(column for column in asked.columns if column.name not in names) if with_contents else ()
     return _pieces(scan, form=form, names=names, chosen=chosen)
 

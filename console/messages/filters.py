@@ -13,15 +13,15 @@ from vela.wire.key_hash import murmur3_32
 
 __all__ = ["Filters", "matches", "slots_of_key"]
 
-_SLOTS: Final = 65_536  # Hash slots of Key_Shared
+_SLOTS: Final = 65_536
 _NO_DOCUMENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The conditions that a message must meet. An unset filter lets every message pass."""
+    """The conditions that a message must meet."""
 
-    key: str = ""  # A binary key can be given as UTF-8 text or as base64
+    key: str = ""
     property_name: str = ""
     property_value: str | None = None  # If None, any value passes
     json_test: JsonTest | None = None

@@ -32,7 +32,7 @@ def _operator_word(operator: str) -> StrOrPromise:
 
 
 class ColumnsField(forms.Field):
-    """The chosen columns. The query string repeats the field's name for each column."""
+    """The chosen columns."""
 
     widget = forms.MultipleHiddenInput
 
@@ -44,7 +44,7 @@ class ColumnsField(forms.Field):
 
 
 class FilterForm(forms.Form):
-    """Reads filters from the query string. If the form is valid, `asked` is the search."""
+    """Reads filters from the query string."""
 
     partition = forms.IntegerField(
         label=gettext_lazy("Partition"), required=False, min_value=0, max_value=1_000_000
@@ -71,7 +71,7 @@ class FilterForm(forms.Form):
 
     @property
     def column_inputs(self) -> list[str]:
-        """The values of the column inputs. The last input is empty if another column is allowed."""
+        """The values of the column inputs."""
         given = [name for name in self["column"].value() or () if name.strip()]
         return [*given, ""] if len(given) < MOST_COLUMNS else given
 
@@ -106,7 +106,7 @@ class BrowseForm(FilterForm):
 
     @property
     def zone_name(self) -> str:
-        """The name of the time zone for `at`."""
+        """The name of the time zone."""
         return self.data.get("zone") or ("UTC" if self.data.get("at") else zone_name())
 
 

@@ -16,14 +16,14 @@ from console.queries.topics.topic import TopicHead, partitions
 
 __all__ = ["MOST_LANES", "Lane", "lanes_of"]
 
-MOST_LANES = 32  # Limits the number of queries
+MOST_LANES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     """The log of a topic or partition, with the ranges to read.
 
-    A log index is the number of an entry, counted over all ledgers of the log.
+    An entry's log index is its position, counted over all ledgers of the log.
     """
 
     topic_id: int
@@ -74,7 +74,7 @@ def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
         start = _mark_of_start(lanes, asked)
         lanes = _beyond(lanes, start, is_backward=asked.is_backward, is_inclusive=True)
     elif asked.start == "time" and asked.time_ms is not None:
-        # A backward search begins with the entries stored in the millisecond `time_ms`.
+        # A backward search includes the entries stored at `time_ms`.
         firsts = _first_after(lanes, asked.time_ms + asked.is_backward)
         lanes = [
             _cut_at(lane, at, is_backward=asked.is_backward) for lane, at in zip(lanes, firsts, strict=True)
@@ -124,10 +124,6 @@ def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]
 
 
 def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
-    """Return the start position, with the time at which the other lanes start.
-
-    If there is only one lane, the time is 0.
-    """
     assert asked.spot is not None
     spot = asked.spot
     own = next((lane for lane in lanes if lane.log.has_ledger(spot.ledger_id)), None)
@@ -152,9 +148,7 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that the search continues at a mark.
 
-    The mark's lane keeps the mark's entry if `is_inclusive` is true, or if the previous page read only a part of the
-    entry. The other lanes keep all entries of the mark's millisecond. `Scan` later skips the entries that the previous
-    page read.
+    Lanes without the mark keep every entry of its millisecond. `Scan` skips the entries that the previous page read.
     """
     spot = mark.spot
     others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]
@@ -180,7 +174,6 @@ def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusiv
 
 
 def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
-    """Keep the indexes from `index` on. In a backward search, keep the indexes before `index`."""
     low, high = (0, index - 1) if is_backward else (index, lane.log.end)
     spans = tuple(
         (max(first, low), min(last, high)) for first, last in lane.spans if first <= high and last >= low
@@ -215,7 +208,6 @@ def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
 
 
 def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
-    """Keep only unacked entries. With `only_holes`, keep only unacked entries before the last acked entry."""
     assert lane.cursor is not None
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)

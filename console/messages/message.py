@@ -1,7 +1,4 @@
-"""Read one message, its state on each subscription, and its neighbours.
-
-A `Spot` is the position of a message or of an entry.
-"""
+"""Read one message, its state on each subscription, and its neighbours."""
 
 from __future__ import annotations
 
@@ -42,13 +39,13 @@ __all__ = [
     "states_of",
 ]
 
-SHOWN_BYTES: Final = 64 * 1024  # Payload bytes that a page shows at first
-ALL_BYTES: Final = 1024 * 1024  # Payload bytes that a page shows on request
+SHOWN_BYTES: Final = 64 * 1024
+ALL_BYTES: Final = 1024 * 1024
 _KEY_BOUNDS: Final = Bounds(entries=2_000, bytes=16 * 1024 * 1024, seconds=0.2)
 
 
 class MessageMissing(LookupError):
-    """The message does not exist or is no longer stored. The error's text says why."""
+    """The message does not exist or is no longer stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +54,15 @@ class FoundMessage:
 
     topic_id: int
     log: Log
-    spot: Spot  # Has a batch index if the entry is a readable batch
+    spot: Spot
     opened: OpenedEntry
     message: Message | None  # None if the entry's messages cannot be read
-    # The neighbouring message in the batch if there is one, or else the neighbouring entry.
     older: Spot | None
     newer: Spot | None
 
     @property
     def act_id(self) -> str:
-        """Return the message id in the form that acts (operators' changes) expect."""
+        """Return the message id for an operator's change."""
         return str(MessageId(self.spot.ledger_id, self.spot.entry_id, -1, self.spot.batch_index))
 
     @property
@@ -84,7 +80,7 @@ class FoundMessage:
 class SubscriptionStates:
     """The state of one message on each subscription."""
 
-    rows: Sequence[tuple[CursorAt, MessageState]]  # At most 500, sorted by name
+    rows: Sequence[tuple[CursorAt, MessageState]]
     is_all: bool
 
 

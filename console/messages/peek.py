@@ -50,7 +50,7 @@ class PeekedMessage:
     preview: str
     is_text: bool  # If false, `preview` is hexadecimal
     null_value: bool
-    trouble: str  # Why the entry cannot be read
+    trouble: str  # Empty if the entry is readable
     cells: tuple[str | None, ...] = ()
 
     @property
@@ -60,12 +60,12 @@ class PeekedMessage:
 
     @property
     def spot(self) -> Spot:
-        """Return the position as pages write it."""
+        """Return the position."""
         return Spot(self.ledger_id, self.entry_id, self.batch_index)
 
     @property
     def message_id(self) -> str:
-        """Return the message id in the form that acts (operators' changes) expect."""
+        """Return the message id for an operator's change."""
         return str(MessageId(self.ledger_id, self.entry_id, batch_index=self.batch_index))
 
 
@@ -152,11 +152,7 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
 
 
 def preview_of(payload: bytes) -> tuple[str, bool]:
-    """Return a preview of the payload, and whether the payload is text.
-
-    The preview of a text has at most 200 characters. Any other preview shows at most 64 bytes in hexadecimal.
-    A payload is text if its first 800 bytes are UTF-8 without control characters. Tabs and line breaks are allowed.
-    """
+    """Return a preview of the payload, and whether the payload is text."""
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:
         text = head.decode()

@@ -15,12 +15,12 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ENTRY_BYTES", "LaneReader", "Piece"]
 
-MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # Only the first _HEAD_BYTES of a larger entry are read
+MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024
 PIECE_ENTRIES: Final = 100
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024
 _RANGES: Final = 100
-_NARROWED_ENTRIES: Final = 20_000  # Entries that one piece covers in a search by key
+_NARROWED_ENTRIES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class _Picked(StoredEntry):
 class _Range:
     ledger_id: int
     begin: int  # Log index of the ledger's first entry
-    first: int  # Log index of the range's first entry
+    first: int
     last: int
 
     def entry_of(self, index: int) -> int:
@@ -75,7 +75,6 @@ class LaneReader:
         return self._read(ranges, store)
 
     def _next_ranges(self) -> tuple[list[_Range], Store | None]:
-        """Take the next piece's ranges, which all lie in one store."""
         ranges: list[_Range] = []
         store: Store | None = None
         left = self._most_covered
@@ -83,7 +82,7 @@ class LaneReader:
             first, last = self._spans[0]
             ledger = self.lane.log.ledger_at(last if self._is_backward else first)
             if ledger is None or ledger.store is None:
-                self._spans.popleft()  # The ledger was trimmed
+                self._spans.popleft()
                 continue
             if store not in (None, ledger.store):
                 break
@@ -127,7 +126,6 @@ class LaneReader:
         return self._piece(ranges, rows)
 
     def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
-        """Return the ranges up to `through`, the piece's last entry. Put the rest back into `_spans`."""
         taken: list[_Range] = []
         rest: list[tuple[int, int]] = []
         for each in ranges:
@@ -149,8 +147,8 @@ class LaneReader:
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
         """Count the steps and the missing entries.
 
-        The query always returns the entry that is read last in each range, even if its key hash does not match.
-        If the rows of a range stop earlier, the remaining entries are no longer stored.
+        In each range, the query returns the entry that is read last, even if its key hash does not match.
+        If the rows stop earlier, the remaining entries are no longer stored.
         """
         steps: list[int] = []
         gone = at = before = 0

@@ -1,4 +1,4 @@
-"""Search logs message by message, within limits. Report where the search stopped and why."""
+"""Search logs message by message, within limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Bounds:
 
 PAGE_BOUNDS: Final = Bounds(entries=20_000, bytes=64 * 1024 * 1024, seconds=0.8)
 EXPORT_BOUNDS: Final = Bounds(entries=1_000_000, bytes=1024 * 1024 * 1024, seconds=60.0)
-PAUSE_S: Final = 1.0  # Interval at which `steps` yields None
+PAUSE_S: Final = 1.0
 
 
 class _TimeUp(Exception):
@@ -75,7 +75,7 @@ class Looked:
 
 
 class Scan:
-    """One search. Iterate over `hits` or `steps`. At the end, `looked` is complete."""
+    """A search in one or more logs."""
 
     def __init__(self, lanes: Sequence[Lane], asked: Asked, bounds: Bounds) -> None:
         self.looked = Looked(mark=asked.after)
@@ -130,7 +130,6 @@ class Scan:
         return "time" if time.monotonic() >= self._until_s else None
 
     def _merged(self) -> Iterator[tuple[LaneReader, StoredEntry]]:
-        """Merge the entries of all lanes by storage time and position."""
         heads = [
             (self._key(entry), at)
             for at in range(len(self._readers))
@@ -165,7 +164,6 @@ class Scan:
         return sign * entry.append_ms, sign * entry.ledger_id, sign * entry.entry_id
 
     def _was_seen(self, entry: StoredEntry) -> bool:
-        """Return whether the previous page looked at the whole entry."""
         after = self._asked.after
         if after is None or (entry.place == after.spot[:2] and after.spot.batch_index >= 0):
             return False
@@ -215,10 +213,6 @@ class Scan:
     def _from(
         self, messages: list[Message], place: tuple[int, int], spot: Spot, *, is_inclusive: bool
     ) -> list[Message]:
-        """Return the messages after `spot` in the search direction.
-
-        If `spot` is not in this batch, return all messages.
-        """
         if place != spot[:2] or spot.batch_index < 0:
             return messages
         sign = -1 if self._asked.is_backward else 1

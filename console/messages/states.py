@@ -62,7 +62,7 @@ class MessageState:
     tone: str
     is_hole: bool = False  # Unacked, although a later entry is completely acked
     delivery: Delivery | None = None
-    due_ms: int = 0  # Delivery time of a delayed message
+    due_ms: int = 0  # 0 unless the message is delayed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +83,8 @@ class _Name:
 class States:
     """The stored states of some entries on some subscriptions."""
 
-    # Each key names a cursor, a ledger and a chunk (a block of entries). Each value holds a bitmap of the completely
-    # acked entries, and the bitset of unacked messages for each partly acked batch.
+    # Each key names a cursor, a ledger and a chunk of entries. Each value holds a bitmap of the acked entries,
+    # and a bitset of the unacked messages for each partly acked batch.
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]
     last_acked: Mapping[int, Place]  # Last completely acked entry after mark-delete, by cursor id
     pending: Mapping[tuple[int, Place], Delivery]
@@ -120,9 +120,9 @@ class States:
 
 
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
-    """Return the cursors of some topics, sorted by name. `name` selects one subscription.
+    """Return the cursors of some topics, sorted by name.
 
-    Returns at most MOST_CURSORS + 1 cursors. An extra cursor shows that there are too many.
+    Returns at most MOST_CURSORS + 1 cursors, so that the caller can see whether there are too many.
     """
     return fetch(
         CursorAt,

@@ -1,4 +1,4 @@
-"""Begin and complete a login at the OpenID Connect server. In between, the session stores the login's secrets."""
+"""Begin and complete a login at the OpenID Connect server."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Arrival:
 
 
 def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_page: str) -> str:
-    """Begin a login. Return the login server's URL, which the browser opens next.
+    """Begin a login and return the login server's URL for the browser.
 
-    The login server later sends the browser to `back`. Raises ServerAway if the server's addresses cannot be read.
+    Raises ServerAway if the server's addresses cannot be read.
     """
     server = login_server(settings.oidc_issuer)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -74,9 +74,8 @@ def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_pa
 def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arrival:
     """Complete a login and return the user's claims.
 
-    Raises LoginRefused if this browser did not begin the login in the last 10 minutes, if the server refuses the
-    login, or if a check of the answer fails. Raises ServerAway if the server gives no usable answer, or if the client's
-    secret cannot be read.
+    Raises LoginRefused if the login is unknown, too old or refused, or if a check of the answer fails.
+    Raises ServerAway if the server gives no usable answer, or if the client's secret cannot be read.
     """
     begun = asked.session.get(_KEY, {})
     kept = begun.pop(asked.GET.get("state", ""), None)
@@ -100,7 +99,7 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     if not isinstance(id_token, str):
         raise LoginRefused(gettext_lazy("The login server sent no id token."))
     claims = claims_of(id_token, server, client_id=settings.oidc_client_id, nonce=kept["nonce"])
-    # If the token has no groups claim, ask the server. The claim's name may be a dotted path, or a URL with dots.
+    # The claim's name may be a dotted path, or a URL with dots.
     groups_claim = settings.oidc_groups_claim
     if groups_claim not in claims and groups_claim.partition(".")[0] not in claims:
         claims = {**_userinfo(server, token.get("access_token"), claims["sub"]), **claims}

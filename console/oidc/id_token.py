@@ -1,4 +1,4 @@
-"""Check the id token, with which the OpenID Connect server states the user's identity."""
+"""Check the id token of the OpenID Connect server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from console.oidc.server import LoginServer, keys_of
 
 __all__ = ["claims_of"]
 
-_LEEWAY_S: Final = 60  # Allowed difference between the login server's clock and ours
+_LEEWAY_S: Final = 60
 _ALGORITHMS: Final = (  # Public-key signatures only
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),

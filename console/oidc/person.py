@@ -89,7 +89,7 @@ def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
     name = _name_in(claims)
     try:
         with transaction.atomic():
-            user = User.objects.create_user(name)  # The user has no usable password
+            user = User.objects.create_user(name)
             Identity.objects.create(user=user, issuer=claims["iss"], subject=claims["sub"])
     except IntegrityError:
         # A concurrent login of the same identity may have created the user.

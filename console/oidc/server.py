@@ -19,7 +19,6 @@ __all__ = ["LoginServer", "forget", "keys_of", "login_server", "request"]
 TIMEOUT_S: Final = 10.0
 
 _KEPT_S: Final = 3600.0
-# A token with an unknown key makes the console read the keys again, unless the keys were read in the last 30 s.
 _KEYS_ANEW_S: Final = 30.0
 
 _servers: Final[dict[str, tuple[float, LoginServer]]] = {}
@@ -82,10 +81,7 @@ def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
 
 
 def _read(document: dict[str, Any], url: str) -> KeySet:
-    """Return the readable keys. RFC 7517 recommends ignoring the others.
-
-    Raises ServerAway if no key is readable.
-    """
+    """Return the readable keys. RFC 7517 recommends ignoring the others."""
     listed = document.get("keys")
     found: list[Key] = []
     fault: Exception | None = None
@@ -128,7 +124,6 @@ def _json(method: str, url: str) -> dict[str, Any]:
 
 
 def _address(document: dict[str, Any], name: str, issuer: str) -> str:
-    """Return an endpoint. An https issuer must have https endpoints."""
     url = document.get(name)
     schemes = ("https",) if urlsplit(issuer).scheme == "https" else ("https", "http")
     with suppress(ValueError):  # urlsplit raises ValueError for an unclosed bracket

@@ -7,4 +7,3 @@ from typing import Final
 __all__ = ["LANGUAGE_NAMES"]
 
 LANGUAGE_NAMES: Final = {"en": "English", "zh-hans": "简体中文"}
-"""The name of each language in the language itself, keyed by Django's language code."""

@@ -47,7 +47,7 @@ class Users(ModelBackend):
         return await sync_to_async(self.authenticate)(request, username, password, **more)
 
     def get_user(self, user_id: int) -> User | None:
-        """Return None for a user who lacks a required second factor. At the next login, the user sets up the factor."""
+        """Return None for a user who lacks a required second factor."""
         users = User.objects.select_related("preferences").filter(pk=user_id)
         lacking = lack_a_required_factor()
         user = (users if lacking is None else users.exclude(lacking)).first()

@@ -1,4 +1,4 @@
-"""A user's time zone and language for the pages. `/api/v1` always uses UTC and English."""
+"""A user's time zone and language for the pages."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ __all__ = ["OwnPreferences", "set_language", "set_zone", "use_preferences_of"]
 
 
 class OwnPreferences:
-    """Middleware that applies the user's time zone and language. It must run after AuthenticationMiddleware.
-
-    If the user has not chosen a language, the language of Django's LocaleMiddleware remains.
-    """
+    """Middleware that applies the user's time zone and language. It must run after AuthenticationMiddleware."""
 
     sync_capable = True
     async_capable = True
@@ -79,7 +76,6 @@ def _preferences_of(user: AbstractBaseUser | AnonymousUser) -> Preferences | Non
 
 
 def _use(preferences: Preferences | None) -> None:
-    """Activate the time zone and the language. Ignore a zone or language that Vela no longer offers."""
     is_known = preferences is not None and preferences.time_zone in zone_names()
     timezone.activate(
         ZoneInfo(preferences.time_zone) if preferences and is_known else timezone.get_default_timezone()

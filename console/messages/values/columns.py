@@ -16,12 +16,12 @@ from vela.wire.entry import Message
 __all__ = ["MOST_COLUMNS", "Column", "ColumnInvalid", "cells_of", "parse_columns", "paths_in", "values_of"]
 
 MOST_COLUMNS: Final = 8
-_MOST_TEXT: Final = 200  # Characters in a cell
-_MOST_PATHS: Final = 30  # Suggested paths
-_MOST_DEPTH: Final = 3  # Names in a suggested path
+_MOST_TEXT: Final = 200
+_MOST_PATHS: Final = 30
+_MOST_DEPTH: Final = 3
 _KEY: Final = "key"
 _PROPERTY: Final = "property:"
-_PLAIN: Final = re.compile(r"[^\s.\[\]\"']{1,60}")  # A name that needs no quotes in a path
+_PLAIN: Final = re.compile(r"[^\s.\[\]\"']{1,60}")
 
 
 class ColumnInvalid(ValueError):
@@ -51,7 +51,7 @@ def parse_columns(names: Iterable[str]) -> tuple[Column, ...]:
 def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool = True) -> dict[str, Any]:
     """Return a message's values by column name.
 
-    A column without a value is left out. The value of a path with `[*]` is always a list.
+    A column without a value is left out.
     """
     document: Any = None
     if has_payload and any(column.path for column in columns):
@@ -82,7 +82,7 @@ def cells_of(
 
 
 def paths_in(payload: bytes) -> tuple[str, ...]:
-    """Return at most 30 paths in a JSON payload. The result is empty if the payload is not a JSON object."""
+    """Return at most 30 paths in a JSON payload."""
     found = _paths(_document(payload), "$", 1)
     return tuple(path for path, _number in zip(found, range(_MOST_PATHS), strict=False))
 

@@ -19,7 +19,7 @@ OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
 Step = str | int | None  # Name in an object, index in an array, or None for every item
 
 _MOST_STEPS: Final = 50
-_MOST_FOUND: Final = 10_000  # Limits the cost of a hostile document
+_MOST_FOUND: Final = 10_000
 _STEP: Final = re.compile(
     r"""\.?(?P<name>[^\s.\[\]"']+) | \[(?P<item>\d{1,9})\] | \[(?P<every>\*)\] | \["(?P<quoted>(?:[^"\\]|\\.)*)"\]""",
     re.VERBOSE,
@@ -48,7 +48,7 @@ class JsonTest:
 
 
 def parse_path(text: str) -> tuple[Step, ...]:
-    """Read a path of dotted names, `["quoted names"]`, `[0]` and `[*]`, with an optional `$` in front.
+    """Parse a path such as `order.items[0].sku`.
 
     Raises JsonPathInvalid if the text is not a path.
     """
