@@ -37,7 +37,7 @@ class TopicCreation:
         self._settings = settings
 
     async def partitions_of_new(self, name: TopicName) -> int:
-        """Return how many partitions a new topic gets; 0 = it is not partitioned.
+        """Return the number of partitions of a new topic, or 0 if the topic is not partitioned.
 
         Raises TopicNotFound if the namespace does not create topics automatically, or if `name` is a partition that the
         topic does not have.

@@ -62,7 +62,7 @@ class ClientRequests:
         self._require_ready = require_ready
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """Return how many partitions a topic has; 0 = it is not partitioned."""
+        """Return the number of partitions of a topic, or 0 if the topic is not partitioned."""
         return await self._topics.partition_count(topic, create=create)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:

@@ -26,7 +26,7 @@ _HEAD = struct.Struct("<QH")  # Entry id, and size of the bitset in bytes
 def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
     """Encode bitsets of unacked messages. The keys are entry ids.
 
-    The result is never empty, because the query `flush` takes an empty value as unchanged.
+    The result is never empty. For an empty value, the query `flush` keeps the stored ack sets.
     """
     parts = [_VERSION]
     for entry_id, bits in ack_sets.items():
@@ -57,7 +57,7 @@ def decode_ack_sets(data: bytes) -> dict[int, int]:
 
 
 def encode_snapshot(state: CursorState) -> bytes:
-    """Encode the cursor state that an act replaces."""
+    """Encode the state of a cursor before an operator moves it."""
     return json.dumps(
         {
             "mark_delete": list(state.mark_delete),
@@ -94,7 +94,7 @@ def encode_overlay(overlay: AckOverlay) -> bytes:
 
 
 def decode_overlay(data: bytes, *, mark_delete: Position) -> AckOverlay:
-    """Decode bytes from `encode_overlay`. `mark_delete` comes from the act's stored result."""
+    """Decode bytes from `encode_overlay`. `mark_delete` is not in the bytes."""
     raw = json.loads(data)
     return AckOverlay(
         mark_delete=mark_delete,
