@@ -39,10 +39,10 @@ class SubscriptionHead:
     partition: int
     mark_delete_ledger: int
     mark_delete_entry: int
-    acked_messages: int  # Trimmed messages are included
+    acked_messages: int  # Including trimmed messages
     acked_entries: int
     acked_bytes: int
-    version: int  # Rises when a seek, an expiry or an operator moves the cursor
+    version: int  # Rises when something other than a client ack changes the cursor
     read_ledger: int | None
     read_entry: int | None
     consumers: int | None

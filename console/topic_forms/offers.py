@@ -54,7 +54,7 @@ _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 class Offer:
     """One act in the menu."""
 
-    name: str  # The act's name in URLs
+    name: str
     heading: StrOrPromise
     url: str
     why_not: str = ""

@@ -223,7 +223,7 @@ class _LastLedger:
     ledger_id: int | None
     is_open: bool | None
     segment_id: int | None
-    messages: int  # Messages ever appended, without those in an open ledger
+    messages: int  # Messages ever appended, except to an open ledger
     size_bytes: int
 
 
