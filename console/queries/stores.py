@@ -24,7 +24,6 @@ _CACHE_BYTES: Final = 16 * 1024 * 1024
 _MAY_HAVE_OTHER_KEYS: Final = 33  # The flags of a batch (1) and of an ordering key (32)
 
 Row = dict[str, Any]
-# For each failed storage: the monotonic time until which calls raise OffloadUnavailable, and the text of the error.
 _away: WeakKeyDictionary[LedgerFiles, tuple[float, str]] = WeakKeyDictionary()
 
 
@@ -48,8 +47,8 @@ def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> 
     """Answer the query `name` of log.sql from the file of one ledger.
 
     Raises OffloadUnavailable if the file cannot be read. The subclass LedgerFileMissing means that the file does not
-    exist. For 5 seconds after the storage failed, every call raises OffloadUnavailable at once, because calls that wait
-    for the storage could use up all threads.
+    exist. For 5 seconds after the storage failed, every call raises OffloadUnavailable at once, because waiting calls
+    could use up all threads.
     """
     files = _files()
     until_s, trouble = _away.get(files, (0.0, ""))

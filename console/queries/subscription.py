@@ -39,10 +39,10 @@ class SubscriptionHead:
     partition: int
     mark_delete_ledger: int
     mark_delete_entry: int
-    acked_messages: int  # Trimmed messages are included
+    acked_messages: int  # Including trimmed messages
     acked_entries: int
     acked_bytes: int
-    version: int  # Rises when a seek, an expiry or an operator moves the cursor
+    version: int  # Rises when something other than a client ack changes the cursor
     read_ledger: int | None
     read_entry: int | None
     consumers: int | None
@@ -52,7 +52,7 @@ class SubscriptionHead:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
-    problems: dict[str, int] | None  # Number of occurrences, by problem
+    problems: dict[str, int] | None  # Maps each problem to its count
     state: int | None
     state_since_ms: int | None
     drain_s: int | None  # Estimated seconds from updated_ms until the backlog is empty
@@ -65,7 +65,7 @@ class PendingRow:
     """Entries that were delivered together and wait for an ack.
 
     For an Exclusive or Failover subscription, the rows cover the entries after mark-delete, up to the last entry read.
-    The first row counts all unacked messages.
+    The first row counts all unacked messages, and the other rows count none.
     """
 
     subscription_id: int

@@ -17,7 +17,7 @@ from console.saved_views.lists import EVERYTHING_QUERY, SavedList, filters_in, l
 
 __all__ = ["ListViews", "ViewRow", "address_of", "all_views", "user_id_of", "view_to_change", "views_of"]
 
-_MOST: Final = 1000  # Limit of rows read; the user's own views come first
+_MOST: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def user_id_of(request: HttpRequest) -> int:
 def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
     """Return the saved views of the requested list.
 
-    Returns None if the page has no list whose filters can be saved, or if only some blocks of the page are requested.
+    Returns None for a page whose filters cannot be saved, and for a request for part of a page.
     """
     saved_list = None if request.resolver_match is None else list_of(request.resolver_match)
     if saved_list is None or "part" in request.GET:

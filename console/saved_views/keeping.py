@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 VIEWS_MOST: Final = 200  # Limit for one user
-_LOCK: Final = 0x5657  # First key of the advisory lock
+_LOCK: Final = 0x5657
 
 
 class ViewRefused(Exception):
@@ -97,9 +97,8 @@ def delete_view(view: SavedView) -> None:
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
     """Return the patterns of the namespaces in which other users of a view must be operators.
 
-    Spaces separate the patterns. Filters can contain names and parts of messages, so other users must be operators
-    wherever the owner is an operator. For a list about one topic, the topic's namespace is enough. An empty result
-    means that the view cannot be shared.
+    Spaces separate the patterns. An empty result means that the view cannot be shared. Other users must be operators
+    because filters can contain names and parts of messages.
     """
     if saved_list.namespace:
         return saved_list.namespace if (rights.role_in(saved_list.namespace) or 0) >= Role.OPERATOR else ""

@@ -21,7 +21,7 @@ from console.addresses import short_name
 
 __all__ = ["EVERYTHING_QUERY", "MOST_PATH", "MOST_QUERY", "SavedList", "filters_in", "list_at", "list_of"]
 
-MOST_PATH: Final = 1500  # Limit in characters, because an index contains the path
+MOST_PATH: Final = 1500  # In characters; PostgreSQL limits the size of an indexed value
 MOST_QUERY: Final = 4000
 EVERYTHING_QUERY: Final = "view=all"  # Shows the list without filters instead of the default view
 

@@ -27,7 +27,7 @@ class ActOnMessage:
     before: str | None  # Mark-delete position before the act, written as ledger:entry
     after: str
     how: str | None  # If "one", the act acked a single entry or message
-    position: str | None  # Target in the plan
+    position: str | None  # Planned target of the act
     inside: str | None  # Position of the partly acked batch, if the cursor moved into a batch
     remaining: str | None  # Hexadecimal bitset of unacked messages, if the target is in a batch
     undo_of: int | None
@@ -96,7 +96,6 @@ def _leaves_out(
     *,
     is_out: bool,
 ) -> bool:
-    """Return whether the message is acked individually after the act."""
     if undone is not None:
         return undone[1] is Effect.BROUGHT_BACK
     if _begins_beyond(act, place, batch_index):

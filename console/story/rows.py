@@ -12,7 +12,7 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ROWS", "StoryRow", "in_order", "moment_of", "rows_of"]
 
-MOST_ROWS: Final = 100  # Only the newest rows of a subscription are read
+MOST_ROWS: Final = 100  # For each subscription
 _ACKS: Final = frozenset((StoryEvent.ACKED, StoryEvent.PARTLY_ACKED))
 
 

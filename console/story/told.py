@@ -33,7 +33,7 @@ class StoryLine:
     topic: str = ""  # Topic of a dead letter or retry letter
     act_id: int | None = None
     act_kind: str = ""
-    who: str = ""  # User or client
+    who: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +41,8 @@ class SubscriptionStory:
     """The known events and acts on one subscription, from old to new."""
 
     lines: Sequence[StoryLine]
-    # The events that the broker had no room to record. Some may concern neighbouring entries.
-    left_out: StoryRow | None
-    is_cut: bool  # Older events may exist
+    left_out: StoryRow | None  # Events that the broker had no room to record
+    is_cut: bool  # Whether older events may exist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ def _story(rows: Sequence[StoryRow], acts: Sequence[ActOnMessage], found: FoundM
     is_cut = len(recorded) >= MOST_ROWS or len(acts) > MOST_ACTS
     if not dated and left_out is None and not is_cut:
         return _NOTHING
-    dated.sort(key=lambda each: each[0][:2])  # Acts of one millisecond keep their order
+    dated.sort(key=lambda each: each[0][:2])  # Acts in the same millisecond keep their order
     return SubscriptionStory(lines=[line for _, line in dated], left_out=left_out, is_cut=is_cut)
 
 

@@ -13,7 +13,7 @@ from console.words.numerals import span
 
 __all__ = ["line_after", "line_before", "line_words", "recorded"]
 
-# The words before and after the consumer's name, by event.
+# For each event, the words before and after the consumer's name
 _EVENTS: Final = {
     "delivered": (gettext_noop("delivered to"), ""),
     "acked": (gettext_noop("acked by"), ""),

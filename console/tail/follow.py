@@ -1,6 +1,6 @@
 """Find the newest matching messages since the last look at a topic.
 
-A look is one search. It reads backwards from the end of the log, and ends early when it reaches its bounds.
+A look is one search backwards from the end of the log. It ends early when it reaches its bounds.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from console.tail.since import Since
 
 __all__ = ["FIRST_ROWS", "LOOK_BOUNDS", "MOST_FOLLOWED", "Followed", "follow"]
 
-MOST_FOLLOWED: Final = 200  # Rows of every look after the first
-FIRST_ROWS: Final = 20  # Rows of the first look
+MOST_FOLLOWED: Final = 200  # Limit of rows in one look
+FIRST_ROWS: Final = 20
 LOOK_BOUNDS: Final = Bounds(entries=1000, bytes=8 * 1024 * 1024, seconds=0.3)
-_EVERY_MATCH: Final = 1_000_000  # No limit in practice, because a look opens at most 1,000 entries
+_EVERY_MATCH: Final = 1_000_000  # No limit in practice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Followed:
     matched: int  # Number of new messages that match; 0 at the first look
     skipped: int  # Number of new entries that the look did not read
     since: Since
-    topic_ids: tuple[int, ...]  # Topics whose events announce new messages
+    topic_ids: tuple[int, ...]
     has_states: bool
     columns: tuple[Column, ...]
 

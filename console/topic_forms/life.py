@@ -79,7 +79,6 @@ class CreateTopicForm(_TopicForm):
         field.choices = [(name, name) for name in namespaces]
 
     def clean_policies(self) -> dict[str, str]:
-        # The broker checks the names and values of the policies.
         return read_lines(self.cleaned_data["policies"])
 
     def clean(self) -> dict[str, Any]:

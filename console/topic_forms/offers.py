@@ -46,7 +46,7 @@ topic_forms: Final[dict[str, type[ActForm]]] = {
 }
 """The form of each act, by the act's name in URLs."""
 
-# The menu leaves these acts out. The tables of bookmarks and compactions offer them.
+# The tables of bookmarks and compactions offer these acts.
 _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 
 
@@ -54,7 +54,7 @@ _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 class Offer:
     """One act in the menu."""
 
-    name: str  # The act's name in URLs
+    name: str
     heading: StrOrPromise
     url: str
     why_not: str = ""
@@ -87,7 +87,6 @@ def _offer(head: TopicHead, name: str, rights: Rights) -> Offer:
 
 
 def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
-    """Return why an act is not possible, and the text and address of a link to a remedy."""
     if name == "partitions" and head.parent_name:
         return (
             _("This is a partition."),

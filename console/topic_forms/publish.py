@@ -257,7 +257,7 @@ def _moment(time_ms: int) -> str:
 def _checked_value(value: str, encoding: str | None) -> str:
     if encoding == "base64":
         value = "".join(value.split())
-    # Leave room for base64, which writes three bytes as four characters. The broker checks the decoded size.
+    # The limit leaves room for base64. The broker checks the decoded size.
     if len(value.encode()) > MOST_PAYLOAD_BYTES * 4 // 3 + 4:
         raise ValidationError(_("The value is too large: at most 1 MiB. Use a client for larger messages."))
     if encoding == "base64":

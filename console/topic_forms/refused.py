@@ -1,4 +1,4 @@
-"""Find the form in which an operator can correct a refused act, a change that the broker did not make."""
+"""Find the form in which an operator can correct an act that the broker refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["form_address", "refusal_in_form"]
 
-# The broker's refusals name parameters, but a form shows labels.
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
 _HOW_FAR: Final = ("shift", "back_time")  # Values of `to` that the rewind form offers
 

@@ -29,7 +29,7 @@ class CompactionRow:
     started_at: datetime | None
     succeeded_at: datetime | None
     failed_at: datetime | None
-    retry_at: datetime | None  # After a failure, the earliest time of the next automatic run
+    retry_at: datetime | None
 
 
 def compactions(topic_id: int, ends: Ends) -> list[CompactionRow]:

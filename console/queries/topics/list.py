@@ -26,7 +26,7 @@ PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
 _FEW = 500
 _LARGEST = 2.0**53
-# In the order "worst", the sort value is state * _STATE_UNIT + state_since_ms.
+# In the order "worst", topics.sql computes the sort value as state * _STATE_UNIT + state_since_ms.
 _STATE_UNIT = 1 << 42
 
 
@@ -38,7 +38,7 @@ class TopicsAsked:
     namespace: str = ""  # Written as tenant/namespace
     subscription: str = ""  # Name of a subscription that the topics must have
     only_backlog: bool = False
-    state: int = 0  # State of the topic's worst subscription
+    state: int = 0  # Worst state of any durable subscription
     order: str = "name"  # One of ORDERS
     after_name: str = ""  # Last name on the previous page; "" = first page
     after_value: float = 0.0  # Sort value of the previous page's last row
@@ -53,7 +53,7 @@ class TopicRow:
     name: str
     partitions: int  # 0 = not partitioned
     partition_ids: list[int]  # At most 20 ids
-    backlog_messages: int | None  # Sum of the largest backlog on each partition
+    backlog_messages: int | None  # Largest backlog of any durable subscription, summed over the partitions
     message_rate_in: float | None
     byte_rate_in: float | None
     stored_bytes: int | None
@@ -131,8 +131,7 @@ def _keys(order: str, values: dict[str, Any]) -> list[_Key]:
     ids = [row.id for row in fetch(_Id, "topics", "with_subscription", {**values, "limit": _FEW + 1})]
     if len(ids) <= _FEW:
         return fetch_text(_Key, query, {**any_subscription, "topic_ids": ids})
-    # Many topics have the subscription, so four pages of topics probably contain enough matches. Looking up every topic
-    # that has the subscription would take several times as long.
+    # Try four pages of topics first. Looking up every topic that has the subscription takes several times as long.
     some = fetch_text(_Key, query, {**any_subscription, "limit": 4 * values["limit"]})
     having = {row.id for row in fetch(_Id, "topics", "having", {**values, "ids": [key.id for key in some]})}
     found = [key for key in some if key.id in having][: values["limit"]]
@@ -158,7 +157,6 @@ def in_order(order: str) -> str:
 
 
 def _worst_place(value: float) -> tuple[int, int]:
-    """Split a sort value of the order "worst" into state and time. Returns zeros if the value is invalid."""
     return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
 
 

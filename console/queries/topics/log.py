@@ -1,6 +1,6 @@
 """A topic's log with an index for each entry.
 
-The index of an entry is its number in the log, counted over all ledgers. A segment is a table of entries.
+The index of an entry is the number of entries before it, across all ledgers. A segment is a table of entries.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LedgerRow:
     entries: int
     messages: int
     size_bytes: int
-    first_append_ms: int  # 0 = no entry is stored now
+    first_append_ms: int  # 0 = no entry is stored
     last_append_ms: int  # 0 = no entry was ever stored
 
     @property
@@ -223,7 +223,7 @@ class _LastLedger:
     ledger_id: int | None
     is_open: bool | None
     segment_id: int | None
-    messages: int  # Messages ever appended, without those in an open ledger
+    messages: int  # Messages ever appended, except to an open ledger
     size_bytes: int
 
 

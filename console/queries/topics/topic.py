@@ -50,7 +50,7 @@ class TopicHead:
     message_rate_in: float | None
     byte_rate_in: float | None
     last_append_ms: int | None  # 0 = never
-    backlog_messages: int | None  # Sum of the largest backlog on each partition
+    backlog_messages: int | None  # Largest backlog of any durable subscription, summed over the partitions
     updated_ms: int | None
     state: int | None  # Worst state of any durable subscription; None = unknown
     state_since_ms: int | None
