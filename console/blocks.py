@@ -60,7 +60,7 @@ class Source:
     template: str
     live: tuple[str, ...]  # Keys of the events that refresh the block, such as "topic:5"
     context: Callable[[], Mapping[str, Any]]
-    every_s: int = 0  # The page also polls the block at this interval; 0 = never
+    every_s: int = 0  # The page also polls the block at this interval; 0 means never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ class StoredEntry(NamedTuple):
     messages: int  # 1 if the entry is not a batch
     flags: int
     key_hash: int | None  # Hash slot of the ordering key or the key; None if there is neither
-    deliver_at_ms: int  # Unix time; 0 = no delay
+    deliver_at_ms: int  # Unix time; 0 means no delay
     append_ms: int  # Unix time; never decreases within a persistent topic
     cumulative_messages: int  # Messages of the topic up to and including this entry
     cumulative_bytes: int

@@ -37,9 +37,9 @@ class Handler:
     from_earliest: bool
     atomic: bool
     retry_delay_ms: int
-    ack_timeout_ms: int  # 0 = no timeout
-    max_redeliveries: int  # 0 = no dead-letter topic
-    dead_letter_topic: str | None  # None = {topic}-{subscription}-DLQ
+    ack_timeout_ms: int  # 0 means no timeout
+    max_redeliveries: int  # 0 means no dead-letter topic
+    dead_letter_topic: str | None  # None means {topic}-{subscription}-DLQ
 
     @property
     def is_async(self) -> bool:

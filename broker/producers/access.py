@@ -42,7 +42,7 @@ class ProducerAccess:
     ) -> None:
         self.producers: dict[str, Producer] = {}
         self.topic_epoch = topic_epoch
-        self.max_producers = 0  # 0 = no limit
+        self.max_producers = 0  # 0 means no limit
         self._topic_name = name
         self._store_epoch = store_epoch
         self._prepare = prepare

@@ -23,7 +23,7 @@ class ProducerRequest:
     """A request to open a producer."""
 
     topic: TopicName
-    name: str | None  # None = the broker chooses a name
+    name: str | None  # None means the broker chooses a name
     epoch: int = 0
     user_provided_name: bool = True
     create_topic: bool = True

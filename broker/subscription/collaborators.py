@@ -43,7 +43,7 @@ class Surroundings:
     instruments: Instruments
     story_buffer: StoryBuffer
     entry_filters: Sequence[EntryFilter]
-    tracing: Tracing | None  # None = VELA_OTEL is off
+    tracing: Tracing | None  # None means VELA_OTEL is off
     interception: Interception | None
     may_send: Callable[[], bool]  # False while another process may own the topics
     next_key: Callable[[], int]  # Returns a key for a new consumer

@@ -100,7 +100,7 @@ class Consumer(Member):
         self.identity = identity
         self.sink = sink
         self.is_open = True
-        self.epoch = request.epoch  # None = the client uses no epochs
+        self.epoch = request.epoch  # None means the client uses no epochs
         self.due_filter: DueFilter | None = None
         # The departure fields are valid only after the consumer is closed.
         self.departure = DepartureCause.LOST

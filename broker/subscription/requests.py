@@ -32,7 +32,7 @@ class Delivery(NamedTuple):
 
     entry: StoredEntry
     redelivery_count: int  # Always 0 on Exclusive and Failover
-    remaining: int | None  # Bitset of the unacked messages; None = no message is acked
+    remaining: int | None  # Bitset of the unacked messages; None means no message is acked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ class SubscribeRequest:
     durable: bool = True
     priority: int = 0
     earliest: bool = False
-    start: Position | None = None  # Start position of a non-durable subscription; None = LATEST
-    start_remaining: int | None = None  # Bitset of the messages to deliver at `start`; None = all
-    # A new subscription begins this many seconds in the past. 0 = use `earliest` or `start` instead.
+    start: Position | None = None  # Start position of a non-durable subscription; None means LATEST
+    start_remaining: int | None = None  # Bitset of the messages to deliver at `start`; None means all
+    # A new subscription begins this many seconds in the past. 0 means use `earliest` or `start` instead.
     rollback_s: int = 0
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
-    ack_timeout_ms: int = 0  # Ack timeout enforced by the broker; 0 = none
+    ack_timeout_ms: int = 0  # Ack timeout enforced by the broker; 0 means none
     ack_timeout_tick_ms: int = 1  # Redelivery times are rounded up to a multiple of this
     # Returns the milliseconds to add to the timeout, given a redelivery count.
     ack_timeout_backoff: Callable[[int], int] | None = None
@@ -70,15 +70,15 @@ class AckRequest(NamedTuple):
     """One message id of an ack command."""
 
     position: Position
-    remaining: int | None = None  # Bitset of the messages that stay unacked; None = the whole entry is acked
+    remaining: int | None = None  # Bitset of the messages that stay unacked; None if all are acked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
-    position: Position  # (-1, -1) = there is no message
-    batch_size: int  # Counts only messages up to this one; 0 = no batch
+    position: Position  # (-1, -1) means there is no message
+    batch_size: int  # Counts only messages up to this one; 0 means no batch
     mark_delete: Position
 
 

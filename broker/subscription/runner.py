@@ -116,8 +116,8 @@ class SubscriptionRunner:
             else TracedDeliveries(tracing, log.name.full, self.name, is_durable=machine.state.is_durable)
         )
         self._rate_timer: asyncio.TimerHandle | None = None
-        self._unstored_since_s = 0.0  # Monotonic time of the first ack that waits for a flush; 0 = none
-        self._flushing_since_s = 0.0  # Monotonic time of the first ack in the current flush; 0 = none
+        self._unstored_since_s = 0.0  # Monotonic time of the first ack that waits for a flush; 0 means none
+        self._flushing_since_s = 0.0  # Monotonic time of the first ack in the current flush; 0 means none
 
     def carry_out(self, effects: Effects) -> None:
         """Carry out the machine's effects in order."""
@@ -202,7 +202,7 @@ class SubscriptionRunner:
         self._report()
 
     def use_limit(self, limit: DispatchLimit | None) -> None:
-        """Apply new dispatch rates; None = no limit."""
+        """Apply new dispatch rates; None means no limit."""
         if self._rate_timer is not None:
             self._rate_timer.cancel()
             self._rate_timer = None
@@ -420,7 +420,7 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The id of the last act that allowed an undo; 0 = none."""
+        """The id of the last act that allowed an undo; 0 means none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:

@@ -20,7 +20,7 @@ __all__ = ["SubscriptionSettings", "UnackedLimits"]
 
 
 class UnackedLimits(NamedTuple):
-    """How many messages may be unacked at the same time; 0 = no limit."""
+    """How many messages may be unacked at the same time; 0 means no limit."""
 
     per_consumer: int
     per_subscription: int
@@ -36,7 +36,7 @@ class SubscriptionSettings:
     failover_delay_ms: int
     filter_delay_ms: int  # Delay before a rescheduled entry is filtered again
     max_unacked: UnackedLimits
-    ring_points: int  # Points of each Key_Shared consumer on the hash ring; 0 = no hash ring
+    ring_points: int  # Points of each Key_Shared consumer on the hash ring; 0 means no hash ring
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> SubscriptionSettings:

@@ -70,7 +70,7 @@ class SubscriptionTopic(Protocol):
 
     @property
     def dispatch_rate(self) -> RatePair | None:
-        """The dispatch rate for all subscriptions of the topic together; None = no limit."""
+        """The dispatch rate for all subscriptions of the topic together; None means no limit."""
 
     @property
     def is_terminated(self) -> bool:
@@ -220,7 +220,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def advanced_ms(self) -> int:
-        """The Unix ms at which an ack last moved mark-delete; 0 = not since the topic was loaded."""
+        """The Unix ms at which an ack last moved mark-delete; 0 means not since the topic was loaded."""
         return self._state.advanced_ms
 
     @property
@@ -230,7 +230,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def dispatch_limit(self) -> DispatchLimit | None:
-        """The dispatch rates in force; None = no limit."""
+        """The dispatch rates in force; None means no limit."""
         return self._state.limit
 
     @property
@@ -240,7 +240,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def gap(self) -> str:
-        """The missing part of the log, as text; empty = no gap. A gap stops dispatch until the cursor is moved."""
+        """The missing part of the log, as text; empty means no gap. A gap stops dispatch until the cursor is moved."""
         return self._state.gap
 
     @property
@@ -255,7 +255,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def next_delayed_ms(self) -> int | None:
-        """The Unix ms at which the next delayed entries may be delivered; 0 = now, None = unknown."""
+        """The Unix ms at which the next delayed entries may be delivered; 0 means now, None means unknown."""
         return self._delayed.next_due_ms()
 
     @property
@@ -289,12 +289,12 @@ class Subscription(SubscriptionRunner):
 
     @property
     def undo_until_ms(self) -> int:
-        """The Unix ms until which the latest act can be undone; 0 = no act can be undone."""
+        """The Unix ms until which the latest act can be undone; 0 means no act can be undone."""
         return self._state.undo_until_ms
 
     @property
     def refusal(self) -> RefusedCursor | None:
-        """Why the database refuses the cursor; None = the cursor is not refused."""
+        """Why the database refuses the cursor; None means the cursor is not refused."""
         return self._storing.flusher.refusal_of(self)
 
     @property

@@ -48,7 +48,7 @@ class QuotaTopic(Protocol):
 
 
 class BacklogQuota:
-    """One topic's quota. `breach` is the reason why producers are stopped; None = producers are not stopped."""
+    """One topic's quota. `breach` is the reason why producers are stopped; None means producers are not stopped."""
 
     def __init__(self, topic: QuotaTopic, pool: ConnectionPool, clock: Clock) -> None:
         self._topic = topic

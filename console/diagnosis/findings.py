@@ -31,7 +31,7 @@ class Unit(StrEnum):
     SECONDS = "seconds"
     PER_SECOND = "per second"
     BYTES = "bytes"
-    TIME = "time"  # Unix milliseconds; 0 = never
+    TIME = "time"  # Unix milliseconds; 0 means never
     TEXT = "text"
 
 

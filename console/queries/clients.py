@@ -131,7 +131,7 @@ class ClientsAsked:
     flag: str = ""  # One of CONSUMER_FLAGS or PRODUCER_FLAGS
     order: str = "name"
     after: str = ""  # `next_after` of the previous page
-    after_key: int = 0  # `next_key` of the previous page; 0 = first page
+    after_key: int = 0  # `next_key` of the previous page; 0 means the first page
     limit: int = PAGE_ROWS
 
     @property
@@ -146,8 +146,8 @@ class ConsumerRow:
 
     key: int
     topic_name: str
-    partition: int  # -1 = the topic is not a partition
-    subscription_id: int | None  # None = the subscription is not durable
+    partition: int  # -1 means the topic is not a partition
+    subscription_id: int | None  # None means the subscription is not durable
     subscription_name: str
     subscription_type: str
     name: str
@@ -168,9 +168,9 @@ class ConsumerRow:
     message_rate_out: float
     message_rate_acked: float
     message_rate_redelivered: float
-    last_flow_ms: int  # 0 = never
-    last_delivery_ms: int  # 0 = never
-    last_ack_ms: int  # 0 = never
+    last_flow_ms: int  # 0 means never
+    last_delivery_ms: int  # 0 means never
+    last_ack_ms: int  # 0 means never
     # On an Exclusive or Failover subscription, this is the time of the latest delivery. 0 means that no message is
     # unacked, or that the subscription is not durable.
     oldest_delivered_ms: int
@@ -186,7 +186,7 @@ class ProducerRow:
     key: int
     topic_id: int
     topic_name: str
-    partition: int  # -1 = the topic is not a partition
+    partition: int  # -1 means the topic is not a partition
     name: str
     address: str
     client_version: str
@@ -200,8 +200,8 @@ class ProducerRow:
     message_rate_in: float
     byte_rate_in: float
     last_sequence_id: int
-    last_send_ms: int  # 0 = never
-    last_error: str  # Why the broker last refused a message; "" = never
+    last_send_ms: int  # 0 means never
+    last_error: str  # Why the broker last refused a message; "" means never
     updated_ms: int
     properties: dict[str, str]
     flags: list[str]
@@ -213,7 +213,7 @@ class ClientPage(Generic[Row]):
 
     rows: tuple[Row, ...]
     next_after: str
-    next_key: int  # 0 = last page
+    next_key: int  # 0 means the last page
 
 
 def consumers(asked: ClientsAsked, scope: Scope) -> ClientPage[ConsumerRow]:

@@ -40,7 +40,7 @@ class AckedBeyond:
     runs: tuple[Run, ...]  # Sorted; no two runs are adjacent
     entries: int
     ack_sets: Mapping[int, int]  # Keyed by the index of the entry; a set bit means an unacked message
-    complete: bool  # False = only the first chunks were read
+    complete: bool  # False means only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
         """Yield the indexes of entries with unacked messages, from `index` to `end - 1`.

@@ -43,8 +43,8 @@ class TopicFacts:
 
     id: int
     name: str
-    partitions: int  # 0 = not partitioned
-    partition: int  # -1 = not a partition
+    partitions: int  # 0 means not partitioned
+    partition: int  # -1 means not a partition
     parent: str | None
     created_at: datetime
     terminated_at: datetime | None
@@ -70,7 +70,7 @@ class CursorRow:
     id: int
     name: str
     topic: str
-    partition: int  # -1 = the topic is not a partition
+    partition: int  # -1 means the topic is not a partition
     type: str
     paused: bool
     mark_delete: str  # Written as ledger:entry
@@ -137,7 +137,7 @@ class _FirstUnacked:
     partition: int
     ledger_id: int | None
     entry_id: int | None
-    segment_id: int | None  # None = everything is acked, or the entry is offloaded
+    segment_id: int | None  # None means everything is acked, or the entry is offloaded
     append_ms: int | None  # Set only if the entry is offloaded
 
 

@@ -24,7 +24,7 @@ __all__ = ["Past", "PastAlert", "PauseAct", "past_of"]
 class PastAlert:
     """An alert that was firing at the requested moment."""
 
-    rule_id: int | None  # None = the rule was deleted
+    rule_id: int | None  # None means the rule was deleted
     rule_name: str
     severity: str
     topic_name: str

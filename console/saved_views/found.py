@@ -28,7 +28,7 @@ class ViewRow:
     name: str
     path: str
     query: str
-    list_word: str  # "" = no list has this path
+    list_word: str  # "" means no list has this path
     owner: str
     is_own: bool
     is_shared: bool
@@ -51,7 +51,7 @@ class ListViews:
     rows: Sequence[ViewRow]
     may_share: bool
     may_save: bool
-    goes_to: str  # Address of the default view; "" = do not redirect
+    goes_to: str  # Address of the default view; "" means do not redirect
 
     @property
     def everything(self) -> str:

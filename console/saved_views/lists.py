@@ -49,7 +49,7 @@ class SavedList:
 
     path: str
     word: str  # Translated name
-    place: str  # Topic of the list; "" = no topic
+    place: str  # Topic of the list; "" means no topic
     pages: tuple[str, ...]
 
     @property

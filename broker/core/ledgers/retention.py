@@ -12,7 +12,7 @@ __all__ = ["Retention", "TrimLimits", "trimmable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The limits within which a topic keeps acked entries. -1 = no limit, 0 = keep none."""
+    """The limits within which a topic keeps acked entries. -1 means no limit, 0 means keep none."""
 
     time_ms: int  # Trim a ledger when its youngest entry is older than this
     size_bytes: int  # Trim a topic of at least this size, including unacked entries
@@ -29,7 +29,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """The limits on trimming a topic. None = no limit. The numbers of entries include trimmed entries.
+    """The limits on trimming a topic. None means no limit. The numbers of entries include trimmed entries.
 
     A bookmark is a named position to which cursors can be reset.
     """
@@ -38,7 +38,7 @@ class TrimLimits:
     acked_entries: int | None
     # Number of oldest entries that no undo or bookmark needs.
     pinned_entries: int | None = None
-    pinned_bytes: int = -1  # In a topic larger than this, undo and bookmarks keep nothing; -1 = no limit
+    pinned_bytes: int = -1  # In a topic larger than this, undo and bookmarks keep nothing; -1 means no limit
 
 
 def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: TrimLimits, now_ms: int) -> int:

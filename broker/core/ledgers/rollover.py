@@ -11,7 +11,7 @@ __all__ = ["RolloverPolicy", "must_roll"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloverPolicy:
-    """The limits at which an open ledger is full. None = no limit."""
+    """The limits at which an open ledger is full. None means no limit."""
 
     max_entries: int | None
     max_bytes: int | None

@@ -60,7 +60,7 @@ class Reporter:
         self._refused: set[Topic] = set()
         self.rates = Rates()
         self.standings = Standings()
-        self._started_ms = 0  # 0 = `_judge_unloaded` has nothing to do
+        self._started_ms = 0  # 0 means `_judge_unloaded` has nothing to do
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None

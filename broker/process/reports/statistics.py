@@ -49,8 +49,8 @@ class TopicStatistics:
     producers: int
     message_rate_in: float  # Messages per second
     byte_rate_in: float
-    last_append_ms: int  # 0 = never
-    updated_ms: int  # 0 = never
+    last_append_ms: int  # 0 means never
+    updated_ms: int  # 0 means never
     subscriptions: tuple[SubscriptionStatistics, ...]
 
     @property

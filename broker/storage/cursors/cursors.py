@@ -42,7 +42,7 @@ class SubscriptionRow:
     type: str
     properties: Mapping[str, str]
     cursor: CursorState
-    last_used_ms: int  # 0 = unknown
+    last_used_ms: int  # 0 means unknown
     paused: bool
 
 

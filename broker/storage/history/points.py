@@ -18,7 +18,7 @@ class PointRow(NamedTuple):
     """A row of vela_stats_point_10s without its time."""
 
     topic_id: int
-    subscription_id: int  # 0 = the topic itself
+    subscription_id: int  # 0 means the topic itself
     messages_in: int | None
     bytes_in: int | None
     messages_out: int

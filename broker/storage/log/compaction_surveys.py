@@ -18,7 +18,7 @@ class Survey:
     """A search for the latest message of each key in a part of a topic's log."""
 
     survey_id: int
-    topic_name: str | None  # None = the topic was deleted
+    topic_name: str | None  # None means the topic was deleted
     generation: int  # Generation of the previous compaction, or 0
     begin: Position  # Exclusive
     horizon: Position  # Inclusive

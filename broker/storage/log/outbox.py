@@ -19,7 +19,7 @@ class OutboxRow(NamedTuple):
 
     row_id: int
     key_hash: int | None
-    deliver_at_ms: int  # 0 = at once
+    deliver_at_ms: int  # 0 means at once
     data: bytes  # The entry, ready for the log
 
 

@@ -50,7 +50,7 @@ class Report:
 
     stages: Sequence[Mapping[str, Any]]
     pinned: Mapping[str, Any]
-    log: str | None  # None = keep the stored log
+    log: str | None  # None means keep the stored log
 
     def to_sql(self) -> dict[str, str | None]:
         """Return the report as SQL parameters."""

@@ -30,7 +30,7 @@ __all__ = [
 class TopicDetails:
     """Details of a stored topic."""
 
-    partitions: int  # 0 = not partitioned
+    partitions: int  # 0 means not partitioned
     properties: Mapping[str, str]
     created_ms: int
 
@@ -46,16 +46,16 @@ class LastCompaction:
     last_error: str
     removed_messages: int
     duration_ms: int
-    succeeded_ms: int  # 0 = never
-    failed_ms: int  # 0 = never
+    succeeded_ms: int  # 0 means never
+    failed_ms: int  # 0 means never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOffload:
     """The times of a topic's last successful and last failed offload."""
 
-    succeeded_ms: int  # 0 = never
-    failed_ms: int  # 0 = never
+    succeeded_ms: int  # 0 means never
+    failed_ms: int  # 0 means never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,13 +52,13 @@ class TopicRow:
     """A stored topic."""
 
     topic_id: int
-    partitions: int  # 0 = not a partitioned topic
-    partition: int  # -1 = the topic's name has no partition number
+    partitions: int  # 0 means not a partitioned topic
+    partition: int  # -1 means the topic's name has no partition number
     terminated: bool
     # The stored policies are not validated. A partition has the topic policies of its partitioned topic.
     namespace_policies: Mapping[str, object]
     topic_policies: Mapping[str, object]
-    last_used_ms: int  # 0 = unknown
+    last_used_ms: int  # 0 means unknown
     producer_epoch: int | None  # Epoch of the last exclusive producer
     has_deduplication: bool
 
@@ -68,7 +68,7 @@ class LedgerRow:
     """A stored ledger. `entries`, `messages`, `size_bytes` and the append times are 0 until the ledger is sealed."""
 
     ledger_id: int
-    segment_id: int | None  # None = the ledger is in a file, or is sealed and empty
+    segment_id: int | None  # None means the ledger is in a file, or is sealed and empty
     sealed: bool
     entries: int
     messages: int
@@ -79,7 +79,7 @@ class LedgerRow:
     opened_ms: int
     first_append_ms: int
     last_append_ms: int
-    file_name: str | None  # None = not offloaded
+    file_name: str | None  # None means not offloaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

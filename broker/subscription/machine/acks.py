@@ -47,7 +47,7 @@ class AckCommand(NamedTuple):
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # True = the client granted only one permit for each discarded entry
+    returns_permits: bool  # True means the client granted only one permit for each discarded entry
     resets: int  # Number of cursor resets before this command
 
 

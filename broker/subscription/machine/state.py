@@ -124,7 +124,7 @@ class State:
         # The mark-delete position and the requested position, both set by `begin_at`.
         self.unstored_place: tuple[Position, Position] | None = None
         self.read_position = cursor.read_from()
-        # Time of the last ack that moved mark-delete. 0 = none.
+        # Time of the last ack that moved mark-delete. 0 means none.
         self.advanced_ms = 0
         self.deadlines = DeliveryDeadlines()
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
@@ -145,8 +145,8 @@ class State:
         # Number of cursor resets. An ack that arrived before the latest reset is not applied.
         self.resets = 0
         self.stored_mark_delete = cursor.mark_delete
-        self.undo_act_id = 0  # Id of the last act that an operator could undo; 0 = none
-        self.undo_until_ms = 0  # The act can be undone until this time; 0 = no undo is possible
+        self.undo_act_id = 0  # Id of the last act that an operator could undo; 0 means none
+        self.undo_until_ms = 0  # The act can be undone until this time; 0 means no undo is possible
         # Time when a consumer last left. If that is unknown, the time when the topic was loaded.
         self.last_used_ms = now_ms
 

@@ -61,7 +61,7 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The id of the last act that allowed an undo; 0 = none."""
+        """The id of the last act that allowed an undo; 0 means none."""
 
     @property
     def is_deleted(self) -> bool: ...

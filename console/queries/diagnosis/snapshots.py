@@ -66,7 +66,7 @@ class Parts:
     acked: AckedBeyond
     pending: Sequence[PendingRow]
     consumers: Sequence[ConsumerRow]
-    first: EntryAt | None  # First entry with an unacked message; None = not found or not readable
+    first: EntryAt | None  # First entry with an unacked message; None means not found or not readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ class LettersAsked:
 
     search: str = ""
     order: str = "waiting"  # One of ORDERS
-    after_name: str = ""  # `next_name` of the previous page; "" = first page
+    after_name: str = ""  # `next_name` of the previous page; "" means the first page
     after_value: float = 0.0  # `next_value` of the previous page
     limit: int = PAGE_ROWS
 
@@ -53,16 +53,16 @@ class LetterTopicRow:
     id: int
     name: str
     messages_in: int | None
-    waiting_messages: int | None  # Backlog of the slowest subscription; None = no subscription
+    waiting_messages: int | None  # Backlog of the slowest subscription; None means no subscription
     stored_bytes: int | None
-    last_append_ms: int | None  # 0 = never
+    last_append_ms: int | None  # 0 means never
     updated_ms: int | None
     subscriptions: int
     consumers: int
     worst_subscription: str | None
     oldest_ms: int | None  # Time when the oldest waiting letter was stored
     hour_messages: int | None
-    day_messages: int | None  # None = not reported, or points of the day are missing
+    day_messages: int | None  # None means not reported, or points of the day are missing
     origins: tuple[Origin, ...]
 
 
@@ -81,7 +81,7 @@ class StoredLedger:
 
     ledger_id: int
     topic_name: str
-    entries: int | None  # None = the ledger is open
+    entries: int | None  # None means the ledger is open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class UnreadLetters:
 
     topic_id: int
     name: str
-    subscription: str  # Subscription with the most waiting letters; "" = no subscription
+    subscription: str  # Subscription with the most waiting letters; "" means no subscription
     messages: int  # Letters that wait for the subscription; without a subscription, all published letters
 
 

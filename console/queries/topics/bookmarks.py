@@ -38,7 +38,7 @@ class BookmarkRow:
     is_over: bool  # Whether the bookmark has expired
     who: str
     created_at: datetime
-    kept_bytes: int | None  # Size of the sealed ledgers from the bookmark on; None = no sealed ledger
+    kept_bytes: int | None  # Size of the sealed ledgers from the bookmark on; None means no sealed ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ class CompactionRow:
     """The compaction of a topic or of a partition. The numbers are None if no run has begun."""
 
     topic: str
-    partition: int  # -1 = not a partition
+    partition: int  # -1 means not a partition
     state: str  # NOT_RUN, RUNNING, SUCCESS or ERROR
     last_error: str
     horizon: str | None  # Last compacted entry, written as ledger:entry

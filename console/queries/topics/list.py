@@ -40,7 +40,7 @@ class TopicsAsked:
     only_backlog: bool = False
     state: int = 0  # Worst state of any durable subscription
     order: str = "name"  # One of ORDERS
-    after_name: str = ""  # Last name on the previous page; "" = first page
+    after_name: str = ""  # Last name on the previous page; "" means the first page
     after_value: float = 0.0  # Sort value of the previous page's last row
     limit: int = PAGE_ROWS
 
@@ -51,14 +51,14 @@ class TopicRow:
 
     id: int
     name: str
-    partitions: int  # 0 = not partitioned
+    partitions: int  # 0 means not partitioned
     partition_ids: list[int]  # At most 20 ids
     backlog_messages: int | None  # Largest backlog of any durable subscription, summed over the partitions
     message_rate_in: float | None
     byte_rate_in: float | None
     stored_bytes: int | None
     producers: int | None
-    last_append_ms: int | None  # 0 = never
+    last_append_ms: int | None  # 0 means never
     updated_ms: int | None
     subscriptions: int
     consumers: int | None

@@ -34,7 +34,7 @@ class LedgerRow:
 
     ledger_id: int
     state: str
-    segment_id: int | None  # None = offloaded or trimmed
+    segment_id: int | None  # None means offloaded or trimmed
     file_name: str | None
     opened_ms: int
     entries_before: int
@@ -43,8 +43,8 @@ class LedgerRow:
     entries: int
     messages: int
     size_bytes: int
-    first_append_ms: int  # 0 = no entry is stored
-    last_append_ms: int  # 0 = no entry was ever stored
+    first_append_ms: int  # 0 means no entry is stored
+    last_append_ms: int  # 0 means no entry was ever stored
 
     @property
     def store(self) -> Store | None:

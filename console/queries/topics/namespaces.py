@@ -63,7 +63,7 @@ class NamespaceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceNumbers:
-    """Sums over the topics of a namespace. None = the broker never reported the number."""
+    """Sums over the topics of a namespace. None means the broker never reported the number."""
 
     id: int
     topics: int  # A partitioned topic counts once

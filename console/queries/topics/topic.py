@@ -33,12 +33,12 @@ ROWS_TO_CHOOSE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHead:
-    """A topic with totals over its partitions. None = the broker never reported the number."""
+    """A topic with totals over its partitions. None means the broker never reported the number."""
 
     id: int
     name: str
-    partitions: int  # 0 = not partitioned
-    partition: int  # -1 = not a partition
+    partitions: int  # 0 means not partitioned
+    partition: int  # -1 means not a partition
     parent_name: str | None
     created_at: datetime
     terminated_at: datetime | None
@@ -49,10 +49,10 @@ class TopicHead:
     producers: int | None
     message_rate_in: float | None
     byte_rate_in: float | None
-    last_append_ms: int | None  # 0 = never
+    last_append_ms: int | None  # 0 means never
     backlog_messages: int | None  # Largest backlog of any durable subscription, summed over the partitions
     updated_ms: int | None
-    state: int | None  # Worst state of any durable subscription; None = unknown
+    state: int | None  # Worst state of any durable subscription; None means unknown
     state_since_ms: int | None
 
 
@@ -69,7 +69,7 @@ class PartitionRow:
     backlog_messages: int | None
     last_append_ms: int | None
     updated_ms: int | None
-    state: int | None  # Worst state of any durable subscription; None = unknown
+    state: int | None  # Worst state of any durable subscription; None means unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

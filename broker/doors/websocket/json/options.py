@@ -109,12 +109,12 @@ class ProducerOptions:
     producer_name: str | None = None
     initial_sequence_id: int | None = None  # The first message gets this id plus one
     hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
-    send_timeout_ms: int = 30_000  # 0 = no timeout
+    send_timeout_ms: int = 30_000  # 0 means no timeout
     routing_mode: RoutingMode = RoutingMode.SINGLE
     batching_enabled: bool = False
     batching_max_messages: int = 1000
     batching_max_publish_delay_ms: int = 1
-    max_pending_messages: int = 0  # 0 = unlimited
+    max_pending_messages: int = 0  # 0 means unlimited
     compression: CompressionType = CompressionType.NONE
     encryption_keys: tuple[EncryptionKey, ...] = ()
 
@@ -129,7 +129,7 @@ class ConsumerOptions:
     receiver_queue_size: int = MAX_RECEIVER_QUEUE
     consumer_name: str | None = None
     priority_level: int = 0  # Level 0 is the highest priority
-    ack_timeout_ms: int = 0  # 0 = off
+    ack_timeout_ms: int = 0  # 0 means off
     ack_timeout_tick_ms: int = MIN_TICK_MS  # Timeouts are rounded up to multiples of the tick
     ack_timeout_backoff: RedeliveryBackoff | None = None  # Extra delay after the timeout
     negative_ack_redelivery_delay_ms: int = 60_000
