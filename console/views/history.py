@@ -1,4 +1,4 @@
-"""The history blocks of a page: charts and a table. A block is a part of a page that can refresh alone."""
+"""The charts and the table of a page's history."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def history_sources(
 ) -> list[Source]:
     """Return the blocks `history` and `history_table`.
 
-    The charts' script reads the numbers from `address` at intervals, so no event refreshes the blocks. Chart
-    points and table rows link to `past`, unless `past` is empty.
+    Chart points and table rows link to `past`, unless `past` is empty.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
 

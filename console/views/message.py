@@ -37,7 +37,7 @@ from vela.wire.errors import EntryCorrupt
 __all__ = ["message", "raw_message"]
 
 VIEWS = ("tree", "text", "hex")
-TREE_NODES = 500  # Shown at first, until the user asks for all
+TREE_NODES = 500
 TREE_NODES_MOST = 10_000
 
 
@@ -81,10 +81,7 @@ def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> Http
 @require_safe
 @viewer
 def raw_message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponse:
-    """Send the payload as a file.
-
-    If the messages of the entry cannot be read, send at most the first 8 MiB of the entry.
-    """
+    """Send the payload as a file."""
     if not rights.may_see_payloads:
         return HttpResponse(
             _("You need the reader role for {place} to read payloads.").format(place=rights.place) + "\n",

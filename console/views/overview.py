@@ -50,8 +50,8 @@ _Diagnosed: TypeAlias = tuple[WorstRow, SubscriptionHead | None, list[Finding]]
 
 _HOUR = "1h"
 _SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)
-UNREAD = 3  # Number of unread dead-letter topics shown
-EVERY_S = 10  # Refresh at intervals: no event announces a subscription that the page does not show yet
+UNREAD = 3
+EVERY_S = 10  # No event announces a subscription that is not on the page
 
 
 @require_safe
@@ -150,7 +150,6 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     diagnosed = _diagnosed(rows)
     return {
         "verdict": verdict(written),
-        # A missing broker concerns all rows, so the page shows this problem once.
         "no_broker": next((spoken_finding(found) for found in _found(diagnosed, no_broker.RULE.id)), None),
         "rows": [
             (*_explained(each, lambda rule: rule not in _SAID_APART), _quota_finding(each))
@@ -180,7 +179,7 @@ def _cure_of(row: UnreadLetters) -> str:
 
 
 def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
-    """Return each row with its findings. A subscription that was just deleted has no head and no findings."""
+    """A subscription that was just deleted has no head and no findings."""
     if not rows:
         return []
     heads = subscription_heads([row.id for row in rows])

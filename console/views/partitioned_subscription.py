@@ -28,13 +28,13 @@ from console.words.subscriptions import Standing, standing
 
 __all__ = ["WHY_EVERY_S", "partitioned_subscription", "standing_of"]
 
-WHY_EVERY_S: Final = 10  # Refresh at intervals: an idle consumer causes no event
+WHY_EVERY_S: Final = 10  # An idle consumer causes no event
 
 
 def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
     """Show the subscription with the totals of its partitions.
 
-    Raises Http404 if the topic is not partitioned, or if the topic or its subscription does not exist.
+    Raises Http404 if the subscription does not exist, or if the topic is not partitioned.
     """
     facts = queries.topic_facts(topic)
     if facts is None or not facts.partitions:

@@ -74,7 +74,7 @@ def _moment(request: HttpRequest) -> tuple[int, str]:
 
 
 def _state(head: Any, at_ms: int) -> dict[str, Any]:
-    """Return the current state if it had begun by `at_ms`. Earlier states are not stored."""
+    # Only the current state is stored.
     is_known = head.state is not None and 0 < (head.state_since_ms or 0) <= at_ms
     word = state_word(head.state)
     return {"word": label_of(word), "number": head.state, "since_ms": head.state_since_ms} if is_known else {}
@@ -118,5 +118,4 @@ def _answer(
 
 
 def _query(at_ms: int) -> str:
-    """Return a query string in UTC, which means the same in every user's time zone."""
     return f"at={in_utc(at_ms)}"

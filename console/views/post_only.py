@@ -23,8 +23,7 @@ def post_only(
 ]:
     """Let POST through to the view, and redirect GET to the page with the form.
 
-    `names` are the view's arguments that the page's URL needs. After a login, a browser sends GET instead of the form.
-    The redirect keeps the query string: htmx uses it to ask for one part of a page.
+    `names` are the view's arguments that the page's URL needs. After a login, a browser repeats the request as GET.
     """
 
     def decorate(

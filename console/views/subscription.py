@@ -50,7 +50,7 @@ _NOTHING_TO_DRAIN = ("keeping up", "paused", "idle")
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription. On a partitioned topic, show totals."""
+    """Show one subscription."""
     head = queries.subscription_head(topic, name)
     if head is None:
         return partitioned_subscription(request, rights, topic, name)
@@ -114,7 +114,7 @@ class _Reading:
         self.pending_shown = pending_shown
         self.consumer_key = consumer_key
         self.what_if_consumers = what_if_consumers
-        self._trouble = ""  # The error from reading offloaded messages
+        self._trouble = ""
 
     @cached_property
     def log(self) -> Log:
@@ -149,7 +149,7 @@ class _Reading:
             places.append((head.read_ledger, head.read_entry))
         try:
             return entries_at(self.log, places)
-        except OffloadUnavailable as error:  # The page shows the error
+        except OffloadUnavailable as error:
             self._trouble = str(error)
             return {}
 
@@ -175,7 +175,6 @@ class _Reading:
         return {"head": self.head, "findings": self.findings}
 
     def badge(self) -> dict[str, Any]:
-        """Return the state. The severity of an alarming finding replaces the state "watching"."""
         judged = self.standing
         if self.is_watching and self.findings and self.findings[0].severity in _ALARMING:
             word, tone = severity_word(self.findings[0].severity)
@@ -308,7 +307,7 @@ class _Reading:
     def next_messages(self) -> dict[str, Any]:
         log, unacked = self.log, self.acked.ack_sets
         messages: list[PeekedMessage] = []
-        if self.known or not self._trouble:  # If no earlier read failed
+        if self.known or not self._trouble:  # Reading `known` may set `_trouble`
             try:
                 messages = peek(
                     log,

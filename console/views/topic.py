@@ -55,7 +55,7 @@ _HOUR_MS = 3_600_000
 @require_safe
 @viewer
 def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show one topic. `tab` in the query string selects the tab."""
+    """Show one topic."""
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -115,7 +115,6 @@ def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapp
             sums = subscription_sums(head.id, ends_of(head.id), after="", limit=queries.ROWS)
             return {"rows": [(row, standing_of(row)) for row in sums], "most": queries.ROWS}
         case "subscriptions":
-            # Counts from the log and the stored cursors are exact even if no broker runs.
             rows = queries.subscriptions(head.id, Ends.of(head.id, log))
             lines = sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows})
             return {"rows": rows, "lines": lines, "quota": _quota(head, rows), "most": queries.ROWS}

@@ -100,7 +100,7 @@ def headings(
 ) -> dict[str, dict[str, object]]:
     """Return the query string of each sort order, and whether the order is selected.
 
-    `clear` names the parameters to remove, because a new order starts on the first page.
+    `clear` names the parameters to remove.
     """
     cleared = dict.fromkeys((*clear, "part"), "")
     return {

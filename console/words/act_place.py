@@ -28,10 +28,7 @@ class ActPlace:
 
 
 def place_of(act: ActView) -> ActPlace:
-    """Return a link to the topic, subscription or namespace of the act.
-
-    If this object does not exist, the link leads one level up. For an act on a user, the link leads to the act log.
-    """
+    """Return a link to the topic, subscription or namespace of the act."""
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:
         return ActPlace(name=_("the acts"), url=reverse("console:acts"))

@@ -118,9 +118,9 @@ STATES = {
 }
 
 
-_LAST_LATIN: Final = "\u2e7f"  # Higher characters count as Chinese
+_LAST_LATIN: Final = "\u2e7f"  # Characters above this one count as Chinese
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
-# A count in the broker's text, such as 12408 in "12408 messages". Ids and names do not match.
+# A count in the broker's text, such as 12408 in "12408 messages".
 _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
 )
@@ -287,7 +287,7 @@ def _moment(time_ms: int) -> str:
 def sentence(text: str, names: Iterable[str]) -> str:
     """Return a text with a capital letter, a full stop, and narrow spaces in its counts.
 
-    A name at the beginning keeps its case. `names` lists names that look like plain words.
+    A name from `names` keeps its case at the beginning of the text.
     """
     text = _COUNTED.sub(lambda found: count(int(found[0])), text.strip())
     known = {known for name in names for known in (name, name.rpartition("/")[2]) if known}
@@ -306,8 +306,7 @@ def must_type_name(
 ) -> bool:
     """Return whether an operator must type a name to apply the act.
 
-    `allowed_drift_messages` says how many more messages than planned the act may redeliver. By default, the plan sets
-    this number.
+    If given, `allowed_drift_messages` replaces the plan's value.
     """
     if plan is None:
         return False

@@ -29,7 +29,6 @@ STARTS = {
     "next": gettext_noop("next for the subscription"),
     "holes": gettext_noop("holes of the subscription"),
 }
-# Filter operators that are words, not signs such as `=`.
 OPERATOR_WORDS = {
     "contains": gettext_noop("contains"),
     "exists": gettext_noop("exists"),

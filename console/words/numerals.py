@@ -1,4 +1,4 @@
-"""Functions that write numbers, sizes, rates and times. An unknown value becomes "–"."""
+"""Functions that write numbers, sizes, rates and times. An unknown value becomes a dash."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 UNKNOWN = "–"
 _GAP = "\u202f"  # Narrow no-break space
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
-# The range of `datetime`, one day shorter at each end because time zones shift times by hours.
+# The range of `datetime`, one day shorter at each end for the time zones.
 _FIRST_MS = -62_135_596_800_000 + 86_400_000
 _LAST_MS = 253_402_300_799_000 - 86_400_000
 
@@ -96,7 +96,7 @@ def ago(then_ms: int, now_ms: int) -> str:
 
 
 def is_time(then_ms: int) -> bool:
-    """Return whether the number is a time that pages can show in every time zone. Clients may send any number."""
+    """Return whether the number is a time that pages can show in every time zone."""
     return _FIRST_MS <= then_ms <= _LAST_MS
 
 

@@ -17,7 +17,7 @@ __all__ = ["grouped", "origin", "spaced"]
 
 _LONG_NUMBER: Final = re.compile(r"[0-9]{4,}")
 
-# Maps the first policy of each group to the group's heading.
+# The first policy of each group, and the heading of the group.
 _GROUPS: Final = {
     "retention_ms": gettext_noop("How long messages stay"),
     "delayed_delivery": gettext_noop("Delivery"),
@@ -28,7 +28,7 @@ _GROUPS: Final = {
 
 
 def grouped(policies: Iterable[PolicyInForce]) -> Iterator[tuple[str, list[PolicyInForce]]]:
-    """Yield the heading of each group, in the reader's language, and the group's policies."""
+    """Yield the heading and the policies of each group."""
     group = ""
 
     def heading(each: PolicyInForce) -> str:

@@ -65,7 +65,7 @@ class PartitionRow:
     topic: str
     shown: Mapping[str, Any]
     planned: Mapping[str, Any] | None  # None if `shown` is the plan
-    why_not: str  # Why nothing is planned, or why the act failed
+    why_not: str
     in_flight_messages: int | None
     backlog_before: int | None  # None if `shown` is a result
     backlog_after: int | None
@@ -83,7 +83,7 @@ def next_message(target: Mapping[str, Any]) -> str:
 
 
 def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[ReceiptRow]:
-    """Return the act's counts, and the numbers of messages acked or published since the preview."""
+    """Return the rows of an act's counts."""
     rows = [
         ReceiptRow(
             label=_(_LABELS[name]),
@@ -120,7 +120,7 @@ class PartitionTable:
     """The table of an act's partitions."""
 
     rows: list[PartitionRow]
-    changes: tuple[str, ...]  # Names of the counts
+    changes: tuple[str, ...]
     moves_cursors: bool
 
     @property

@@ -14,9 +14,9 @@ class Said(str):
 
     __slots__ = ("many", "message", "number", "values")
 
-    message: str  # With a placeholder such as `{name}` for each value
-    many: str | None  # Plural message, or None if the text has no plural
-    number: int  # Selects singular or plural
+    message: str
+    many: str | None  # None if the text has no plural
+    number: int
     values: Mapping[str, object]  # A value may be a `Said` string
 
 

@@ -19,8 +19,8 @@ class SameAct:
 
     command: str
     request: str
-    needs_message: bool  # The user must add the message
-    needs_value: bool  # The user must fill in `value`
+    needs_message: bool
+    needs_value: bool
 
 
 def same_act(act: ActView, api_url: str) -> SameAct | None:

@@ -34,7 +34,7 @@ StateWord: TypeAlias = Literal[
 Tone: TypeAlias = Literal["good", "calm", "warn", "bad"]
 
 STATE_WORDS: Final[tuple[StateWord, ...]] = get_args(StateWord)[:-1]
-"""States that the broker reports. The worst comes first. The broker never reports `unknown`."""
+"""States that the broker reports, with the worst first."""
 
 _WORDS: Final[Mapping[int, StateWord]] = {
     state.value: word for state, word in zip(SubscriptionState, STATE_WORDS, strict=True)
@@ -72,7 +72,7 @@ _SENTENCES: Final[Mapping[StateWord, str]] = {
     "idle": gettext_noop("Nothing waits, and hardly anything arrives."),
     "unknown": gettext_noop("The broker has not reported yet."),
 }
-# States that need an operator's attention. The worst comes first.
+# The worst state comes first.
 _NEEDING_ATTENTION: Final[tuple[tuple[SubscriptionState, StrOrPromise], ...]] = (
     (
         SubscriptionState.STUCK,
@@ -105,7 +105,7 @@ class Standing:
     tone: Tone
     sentence: str
     since_ms: int | None
-    drain_s: int | None  # Seconds until the backlog is empty, if the state is "draining"
+    drain_s: int | None  # None unless the state is "draining"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def standing(
     consumers: int | None,
     unacked_messages: int | None,
 ) -> Standing:
-    """Describe a stored state. The counts select the sentence."""
+    """Describe a stored state."""
     word = state_word(state)
     sentence = _SENTENCES[word]
     if consumers == 0 and (word == "stuck" or (word == "keeping up" and backlog_messages)):

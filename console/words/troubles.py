@@ -43,13 +43,13 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Last signs of life and the current time, by the database's clock. A sign of life that was never seen is None."""
+    """Last signs of life and the current time, by the database's clock. None means never seen."""
 
     now_ms: int
-    host: str | None  # `host`, `pid`, `seen_ms` and `stopped_ms` describe the broker
+    host: str | None
     pid: int | None
-    seen_ms: int | None
-    stopped_ms: int | None  # Set only after a clean stop
+    seen_ms: int | None  # The broker's last sign of life
+    stopped_ms: int | None  # None unless the broker stopped cleanly
     beat_ms: int | None
     worker_ms: int | None
 
@@ -125,7 +125,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
 
 
 def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
-    """Return the current troubles. Each has the time of the last sign of life, or of the broker's clean stop.
+    """Return the current troubles, each with the time of the last sign of life.
 
     While Celery beat is silent, the worker is not checked, because beat sends the worker no tasks.
     """

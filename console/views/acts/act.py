@@ -31,7 +31,7 @@ from console.words.same_act import same_act
 
 __all__ = ["act", "apply", "refuse", "undo"]
 
-_LONGEST_REASON: Final = 500  # Characters
+_LONGEST_REASON: Final = 500
 _APPLIED_ONCE: Final = ("apply_requested", "applying", "applied")
 
 
@@ -131,7 +131,6 @@ def _apply_form(view: ActView, data: QueryDict | None = None) -> ApplyForm:
 
 
 def _to_apply(view: ActView) -> ActView | None:
-    """Return the plan to apply, or None. The plan is the act itself, or the new plan of a refused act."""
     if view.state == "planned":
         return view
     if view.new_plan is None:

@@ -16,7 +16,7 @@ __all__ = ["acts_export"]
 @require_safe
 @viewer
 def acts_export(request: HttpRequest, rights: Rights) -> HttpResponseBase:
-    """Send the matching acts as a file. The file holds at most about 256 MiB."""
+    """Send the matching acts as a file."""
     form: Form = "csv" if request.GET.get("format") == "csv" else "ndjson"
     place = take_place()
     if place is None:

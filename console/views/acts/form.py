@@ -74,7 +74,6 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
 
 def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
     if isinstance(head, PartitionedHead):
-        # Offer both pause and resume, because partitions can be paused separately.
         return not form_class.is_on_one_partition()
     match form_class.kind:
         case "pause":

@@ -13,7 +13,7 @@ from console.words.clients import flag_named
 
 __all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
-# Refresh at intervals. No event announces an idle client, or a client of a topic that the list does not show.
+# Refresh at intervals, because no event announces an idle client.
 EVERY_S = 10
 
 _KEY_DIGITS = 18  # Every number of 18 digits fits into a 64-bit key
@@ -36,7 +36,7 @@ def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str
 
 
 def key_of(text: str) -> int:
-    """Read the key of a client. Returns 0 if the text is not a key."""
+    """Read a client's key, or return 0 if the text is not a key."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _KEY_DIGITS else 0
 
 

@@ -29,17 +29,14 @@ from console.words.messages import looked_at, stopped
 
 __all__ = ["dead_letter_topic"]
 
-_SEARCH_EVERY_S = 30  # Rarely, because a search may take nearly a second
-_MOST_TEXT = 300  # Characters of a query parameter
+_SEARCH_EVERY_S = 30  # A search may take nearly a second
+_MOST_TEXT = 300
 
 
 @require_safe
 @viewer
 def dead_letter_topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show one dead-letter topic.
-
-    In the query string, `sub` chooses a subscription, and `by` names the property that groups the messages.
-    """
+    """Show one dead-letter topic."""
     head = topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))

@@ -1,4 +1,4 @@
-"""Login at the OpenID Connect server that VELA_OIDC_ISSUER names. Without this setting, the views answer 404."""
+"""Login at the OpenID Connect server that VELA_OIDC_ISSUER names."""
 
 from __future__ import annotations
 

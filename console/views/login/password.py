@@ -18,7 +18,7 @@ __all__ = ["Login"]
 
 
 class Login(LoginView):
-    """Ask for name and password. Some users must then give or set up a second factor."""
+    """Ask for name and password."""
 
     template_name = "console/pages/login.html"
     redirect_authenticated_user = True
@@ -35,7 +35,7 @@ class Login(LoginView):
         )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """With VELA_LOCAL_LOGIN=0, show the form only at `/login?password`, where superusers log in."""
+        """If VELA_LOCAL_LOGIN is 0, show the form only at `/login?password`."""
         settings = broker_settings()
         login_server = settings.oidc_name if settings.oidc_issuer else ""
         return {

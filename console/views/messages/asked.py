@@ -28,10 +28,7 @@ def head_of(topic: str) -> TopicHead:
 
 
 def asked_by(form: FilterForm, rights: Rights) -> Asked | None:
-    """Return the search, or None if the form has errors.
-
-    If the user may not see payloads, a filter is an error, and chosen columns are ignored.
-    """
+    """Return the search, or None if the form has errors."""
     if not form.is_valid():
         return None
     if form.asked.filters.is_set and not rights.may_see_payloads:

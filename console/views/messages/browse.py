@@ -21,7 +21,7 @@ from console.words.messages import looked_at, nothing_found, stopped
 
 __all__ = ["messages"]
 
-_MOST_SUGGESTED = 20  # Properties suggested as columns
+_MOST_SUGGESTED = 20
 
 
 @require_safe

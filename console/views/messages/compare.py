@@ -33,7 +33,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """A fact about two messages. A missing value is None, or 0 for a time."""
+    """A fact about two messages. A missing value is None or 0."""
 
     name: str
     left: int | str | None
@@ -48,10 +48,7 @@ class _Fact:
 @require_safe
 @viewer
 def compare_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Compare two messages. In the query string, `a` and `b` are their positions.
-
-    If `pick` names two messages, redirect to their comparison, with the lower position first.
-    """
+    """Compare the messages at the positions `a` and `b` of the query string."""
     head = head_of(topic)
     given = {name: request.GET.get(name, "").strip() for name in ("a", "b")}
     picked = request.GET.getlist("pick")

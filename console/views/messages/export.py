@@ -18,10 +18,7 @@ __all__ = ["export_messages"]
 @require_safe
 @viewer
 def export_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBase:
-    """Send the matching messages as a file.
-
-    Answer 503 if this process is already sending two exports.
-    """
+    """Send the matching messages as a file."""
     head = head_of(topic)
     form = BrowseForm(request.GET)
     chosen: Form = "csv" if request.GET.get("format") == "csv" else "ndjson"

@@ -18,14 +18,13 @@ from console.words.messages import filter_words, followed
 
 __all__ = ["follow_messages"]
 
-# The page stops after this time, and the user can resume it.
 STOP_AFTER_S = 600
 
 
 @require_safe
 @viewer
 def follow_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the messages since the last request. The first request gets the newest messages."""
+    """Show a topic's new messages."""
     head = head_of(topic)
     form = FollowForm(request.GET)
     look = _look(form, head, rights)

@@ -1,4 +1,4 @@
-"""Describe the policies in force on a namespace or topic: their values, and where each value is set."""
+"""Describe the policies in force on a namespace or topic."""
 
 from __future__ import annotations
 

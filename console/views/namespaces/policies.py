@@ -29,10 +29,7 @@ def namespace_policies(request: HttpRequest, rights: Rights, tenant: str, namesp
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def topic_policies(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the form of a topic, or plan the change.
-
-    A partition has no policies of its own, so the view redirects to the form of its topic.
-    """
+    """Show the form of a topic, or plan the change."""
     documents, described = described_topic(topic)
     if documents.parent_name:
         return redirect("console:topic_policies", documents.parent_name)

@@ -44,10 +44,7 @@ def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpRe
 @post_only("console:user", "name")
 @admin_everywhere_only
 def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Give the user a role in the namespaces that match a pattern, or take the role away.
-
-    Admins who change their own role for `*` could lose access to this page, so they go to the overview.
-    """
+    """Give the user a role in the namespaces that match a pattern, or take the role away."""
     form = RoleForm(request.POST)
     if not form.is_valid():
         return _invalid(request, rights, name, form)
@@ -56,6 +53,7 @@ def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpRespon
         set_role(name, pattern, role, who=rights.name, origin=origin_of(request))
     except ChangeRefused as refused:
         return show_user(request, rights, name, refusal=str(refused), given={"pattern": pattern}, status=409)
+    # The admin may have just lost access to this page.
     is_own = name == rights.name and pattern == "*" and not rights.is_superuser
     return redirect("console:home") if is_own else _back(name, "role")
 

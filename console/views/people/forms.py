@@ -17,7 +17,7 @@ from console.people.zones import zone_names
 
 __all__ = ["WRONG", "ActiveForm", "NewUserForm", "OwnPasswordForm", "PasswordForm", "RoleForm", "ZoneForm"]
 
-WRONG = "wrong"  # Error code of a wrong current password
+WRONG = "wrong"
 _MOST_PASSWORD = 1024
 
 
@@ -54,7 +54,6 @@ class NewUserForm(PasswordForm):
     )
 
     def clean_name(self) -> str:
-        """Normalize the Unicode characters of the name."""
         return str(User.normalize_username(self.cleaned_data["name"]))
 
     def chosen(self) -> tuple[str, Role] | None:

@@ -17,7 +17,7 @@ __all__ = ["language"]
 @login_not_required
 @require_POST
 def language(request: HttpRequest) -> HttpResponseBase:
-    """Set the language cookie. Also store the choice for the user, unless the console is read-only."""
+    """Set the user's language."""
     code = request.POST.get("language", "")
     if code in LANGUAGE_NAMES and request.user.is_authenticated and not broker_settings().console_read_only:
         set_language(request.user, code)

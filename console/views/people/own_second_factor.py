@@ -51,7 +51,7 @@ def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
     except FactorRefused as refused:
         return _answer(request, rights, refusal=str(refused))
     forget(request)
-    user.set_password(password)  # The same password with a new salt ends the sessions
+    user.set_password(password)  # A new salt ends the user's other sessions
     user.save(update_fields=["password"])
     update_session_auth_hash(request, user)
     return _answer(request, rights, codes=codes)

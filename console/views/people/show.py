@@ -69,7 +69,7 @@ def show_user(
 ) -> HttpResponse:
     """Render the page of one user, with the outcome of a change.
 
-    `password` is a new password, which only this page shows. Raises Http404 for an unknown user.
+    `password` is a new password to show once. Raises Http404 for an unknown user.
     """
     row = user_named(name)
     if row is None:

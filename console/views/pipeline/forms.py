@@ -65,7 +65,7 @@ class JobForm(forms.Form):
 
     @property
     def act(self) -> tuple[str, dict[str, Any]]:
-        """The kind and the parameters of the act (operator change) to plan. The form must be valid."""
+        """The kind and the parameters of the act to plan. The form must be valid."""
         parameters = {"job": self._job.name, "options": self._given(self.cleaned_data)}
         every_minutes = self.cleaned_data["every_minutes"]
         if every_minutes:

@@ -106,7 +106,7 @@ def run(request: HttpRequest, rights: Rights, run_id: int) -> HttpResponse:
     )
     response = answer(request, rights, "console/pages/run.html", [source], {"run": found, "nav": "pipeline"})
     if "part" in request.GET and found.has_ended:
-        response["HX-Refresh"] = "true"  # Reload the page: buttons outside this block change too
+        response["HX-Refresh"] = "true"  # Reload the page: the buttons are outside the refreshed block
     return response
 
 

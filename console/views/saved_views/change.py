@@ -31,10 +31,7 @@ _OF_ADMINS_TOO = ("unshare", "delete")
 @post_only("console:views")
 @viewer
 def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str) -> HttpResponse:
-    """Apply a change to a saved view.
-
-    An admin of all namespaces may `unshare` and `delete` the shared views of other users.
-    """
+    """Apply a change to a saved view."""
     found = view_to_change(request, rights, view_id)
     if found is None or change not in (*_OF_ITS_OWNER, *_OF_ADMINS_TOO):
         raise Http404(_("There is no such view, or it cannot be changed in this way."))

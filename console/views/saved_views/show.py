@@ -51,7 +51,7 @@ def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def answer_views(request: HttpRequest, rights: Rights, *, refusal: str = "") -> HttpResponse:
-    """Show the page of saved views. The status is 422 if the page shows a refusal."""
+    """Show the page of saved views."""
     context: dict[str, Any] = {"views": all_views(request, rights), "refusal": refusal, "nav": "views"}
     return page(request, rights, "console/pages/views.html", context, status=422 if refusal else 200)
 

@@ -1,4 +1,4 @@
-"""The list of all bookmarks (named places in a topic), and the bookmarks tab of a topic's page."""
+"""The list of all bookmarks, and the bookmarks tab of a topic's page."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["topic_act"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def topic_act(request: HttpRequest, rights: Rights, topic: str, act: str) -> HttpResponse:
-    """Show the form, or plan the act. If the act is not possible, show why."""
+    """Show the form, or plan the act."""
     form_class = topic_forms.get(act)
     head = topic_head(topic)
     if form_class is None or head is None:

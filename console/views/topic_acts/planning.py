@@ -32,8 +32,7 @@ def answer_form(
 ) -> HttpResponse:
     """Show the form, or plan the act and redirect to the plan's page.
 
-    `about` names a topic or a namespace. The status is 422 for an invalid form, and 409 for a refused plan.
-    Raises PermissionDenied if the user may not plan the act.
+    `about` names a topic or a namespace. Raises PermissionDenied if the user may not plan the act.
     """
     status, refusal = 200, ""
     if request.method == "POST":
