@@ -1,8 +1,8 @@
 """Key_Shared: one consumer at a time gets the entries of a key, in order.
 
 Each key has a hash slot, and each slot belongs to at most one consumer. A slot is *draining* while a consumer that no
-longer owns the slot still has pending (unacked) entries of the slot. Nobody gets new entries of a draining slot, except
-the remaining chunks of a partly sent message. With `allow_out_of_order`, no slot drains.
+longer owns the slot still has pending (unacked) entries of the slot. New entries of a draining slot are not sent,
+except the remaining chunks of a partly sent message. With `allow_out_of_order`, no slot drains.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._consumers: list[DispatchConsumer] = []
         self._slots: dict[int, int] = {}  # Slot by packed position
         self._pending_at: dict[int, DispatchConsumer] = {}
-        self._pending_entries: dict[int, int] = {}  # Number of entries in each slot
+        self._pending_entries: dict[int, int] = {}  # Number of pending entries in each slot
         self._waiting: dict[int, int] = {}  # Number of waiting entries in each slot
         self._chunk_of: dict[Position, str] = {}  # Message uuid of each waiting chunk
 

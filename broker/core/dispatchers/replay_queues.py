@@ -26,7 +26,7 @@ class ReplayQueues:
     def __init__(self) -> None:
         self._anybody = ReplaySet()
         self._bound: dict[int, ReplaySet] = {}
-        self._where: dict[int, int] = {}  # Bound queue by packed position
+        self._where: dict[int, int] = {}  # Maps packed positions to numbers of bound queues
 
     def __len__(self) -> int:
         return len(self._anybody) + len(self._where)

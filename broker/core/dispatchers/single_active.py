@@ -28,7 +28,7 @@ class SingleActiveDispatcher:
 
     def __init__(self, *, max_read_entries: int = 100) -> None:
         self._active: DispatchConsumer | None = None
-        self._ranges: StickyRanges | None = None  # Hash ranges that the consumer asked for. None means all
+        self._ranges: StickyRanges | None = None  # Hash ranges that the consumer asked for, if any
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
         # Highest position sent since the last rewind. Acks of higher positions belong to deliveries before the rewind.
