@@ -1,8 +1,8 @@
 """Delayed entries of a topic, shared by all its subscriptions.
 
-A table in PostgreSQL stores due times. Memory has the earliest of these, called the near window. Due times that are
-not in the table are in memory too. Due times and positions are packed into ints, because Python's garbage collector
-skips ints.
+A table in PostgreSQL stores due times. The near window keeps the earliest ones in memory. Due times that are not in
+the table are in memory too. Due times and positions are packed into ints, because Python's garbage collector skips
+ints.
 """
 
 from __future__ import annotations

@@ -126,10 +126,7 @@ class AckChunks:
                 self.forget_set(key, entry_id)
 
     def union(self, other: AckChunks, after: Position, *, without: AckChunks | None = None) -> None:
-        """Ack the entries that are wholly acked in `other` and lie beyond the position `after`.
-
-        If `without` is given, its wholly acked entries are left out.
-        """
+        """Ack the entries that are wholly acked in `other` and lie beyond a given position."""
         for key, bits in other.bits.items():
             ledger_id, chunk = chunk_of(key)
             low, _ = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)
@@ -257,7 +254,7 @@ class AckChunks:
         return tuple(chunks)
 
     def count(self, after: Position) -> int:
-        """Return the number of wholly acked entries beyond the position `after`."""
+        """Return the number of wholly acked entries beyond a given position."""
         total = 0
         for key, bits in self.bits.items():
             ledger_id, chunk = chunk_of(key)

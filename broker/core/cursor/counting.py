@@ -55,7 +55,7 @@ class AckedSet(NamedTuple):
 def count_acked(
     ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, after: Position, through: Position
 ) -> Totals:
-    """Count everything acked between two positions. `through` is included, `after` is not."""
+    """Count everything acked beyond one position, up to and including another."""
     tally = _Tally(ledgers, index)
     for key in sorted(acked.bits):
         tally.add_bits(key, acked.within(key, after, through))
@@ -280,7 +280,7 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
 def _count_piece(
     index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None
 ) -> tuple[int, int]:
-    """Count the entries and messages of a piece. For a partly acked entry, count only the messages in `left`."""
+    """Count the entries and messages of a piece. For a partly acked entry, `left` has the messages to count."""
     if left is not None:
         return 1, left.bit_count()
     borders = Position(ledger_id, low - 1), Position(ledger_id, high)
