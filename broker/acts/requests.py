@@ -94,7 +94,7 @@ class ActView:
 
     @property
     def planned_by(self) -> str:
-        """Return who planned the act. The field `who` may name the user who applied or refused the plan."""
+        """Return who planned the act. Another user may have applied or refused the plan."""
         return str((self.plan or {}).get("planned_by", self.who))
 
     @property

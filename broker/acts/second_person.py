@@ -50,7 +50,7 @@ def without_account(topic: str) -> str:
 def complaint(
     act_id: int, topic: str, *, planner: str, planned_from: str, who: str, origin: str
 ) -> str | None:
-    """Return the error text if the user `who` may not apply the plan. Otherwise return None."""
+    """Return why a user may not apply a plan, or None if the user may apply it."""
     namespace = namespace_of(topic)
     if not is_user(origin):
         return without_account(topic)

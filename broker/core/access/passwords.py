@@ -41,7 +41,7 @@ class StoredPassword:
     """The stored password of one user."""
 
     hash: str
-    id: str  # Digest of the user's line
+    id: str  # Digest of the user's line in the password file
 
 
 def read_passwords(text: str) -> Mapping[str, StoredPassword]:

@@ -58,7 +58,7 @@ class TokenKey:
 def secret_key(raw: bytes) -> TokenKey:
     """Return a secret key from raw bytes or from base64 text.
 
-    Raises TokenKeyInvalid if the secret is too short or is a public key.
+    Raises TokenKeyInvalid if the key is too short or is a public key.
     """
     secret = _from_base64(raw) or raw
     if len(secret) < MIN_SECRET_BYTES:

@@ -144,7 +144,7 @@ class _Work:
     def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
         self._given = given
-        self._redriven = redriven  # Messages per target topic, including those of an earlier broker
+        self._redriven = redriven  # Number of messages per target topic
         self._producers: dict[str, InternalProducer] = {}
         self._claimed: list[Found] = []
         self._versions = SchemaVersions(context.tools.schemas, context.act.topic_name)

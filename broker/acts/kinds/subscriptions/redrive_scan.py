@@ -50,7 +50,7 @@ class Selection:
     before_ms: int | None
     max_redrives: int
     max_message_bytes: int
-    namespaces: frozenset[str] | None = None  # None allows all namespaces
+    namespaces: frozenset[str] | None = None  # If None, all namespaces are allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +96,10 @@ async def scan(
     *,
     entries: int | None = None,
 ) -> AsyncIterator[Found]:
-    """Yield the matching messages up to and including `through`, in order.
+    """Yield the matching messages in order, up to and including the position `through`.
 
     If `entries` is given, it is the maximum number of entries to read. The topic may be unloaded and loaded
-    again during the scan, so `current` must return the subscription that is in memory now.
+    again during the scan, so the function `current` must return the subscription that is in memory now.
 
     Raises GapInLog if an untrimmed entry is missing.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PolicyLosses", "losses"]
 
 _SLICE = 200  # Topics per turn of the event loop
-MOST_COUNTED = 50  # Each subscription may need a binary search in PostgreSQL
+MOST_COUNTED = 50  # Maximum number of subscriptions whose lost messages are counted
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class PolicyLosses:
 async def losses(
     trimmer: Trimmer, topics: Sequence[Topic], after: Mapping[str, Policies], now_ms: int
 ) -> PolicyLosses:
-    """Return what the topics would lose under new policies. The keys of `after` are full topic names."""
+    """Return what the topics would lose under new policies."""
     found = PolicyLosses()
     for number, topic in enumerate(topics, start=1):
         if number % _SLICE == 0:

@@ -32,7 +32,7 @@ _LOOK_EVERY_S: Final = 0.002
 
 
 async def note_end(context: ActContext, topic: Topic) -> Mapping[str, Any]:
-    """Record where the log ends. Call `note_end` before `send`, and pass the result to `stored`."""
+    """Record where the log ends, and return the record. Call this function before `send`."""
     ledgers = topic.log.ledgers
     noted = {
         "topic": topic.name.full,

@@ -33,7 +33,7 @@ class _Change:
 
     @property
     def to_unset(self) -> tuple[str, ...]:
-        """Return the names in `unset`."""
+        """Return the names of the policies to unset."""
         return tuple(each.strip() for each in self.unset.split(",") if each.strip())
 
     def check(self, level: PolicyLevel) -> None:
