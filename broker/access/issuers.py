@@ -29,7 +29,7 @@ RETRY_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerState:
-    """The state of an issuer for the metrics."""
+    """The state of one issuer."""
 
     issuer: str
     is_up: bool  # Whether the last attempt to read the keys succeeded

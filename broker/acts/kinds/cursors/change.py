@@ -97,7 +97,7 @@ class Change:
     is_whole: bool = False  # Whether the change acks that entry completely
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return an entry's position and its unacked batch members, or None.
+        """Return the entry at which the change ended and its unacked members, or None if no member is acked.
 
         Call this right after the change.
         """

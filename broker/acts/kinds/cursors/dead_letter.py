@@ -1,4 +1,4 @@
-"""Send one message to a dead-letter topic on an operator's request.
+"""Copy one message to a dead-letter topic on an operator's request.
 
 The copy is durable before the cursor moves. If the broker dies before the move, the dead-letter topic may
 get two copies.

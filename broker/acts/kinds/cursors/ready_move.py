@@ -122,7 +122,7 @@ def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
 def joint_complaint(parts: Sequence[Part], moves: Sequence[ReadyMove], whole: Mapping[str, Any]) -> str:
     """Return why the plan of several partitions is refused, or an empty string.
 
-    The limit on messages delivered again applies to the sum over all partitions.
+    The limit on replayed messages applies to the sum over all partitions.
     """
     for part, move in zip(parts, moves, strict=True):
         if complaint := move.hard_complaint():
