@@ -23,7 +23,7 @@ _AGAIN_AFTER_ERROR_MS: Final = 1000
 
 
 class Timed(Protocol):
-    """A part of the broker that has work to do at certain times, such as a subscription."""
+    """A part of the broker, such as a subscription, that has work to do at certain times."""
 
     def run_due(self, now_ms: int) -> int:
         """Do the work that is due and return the number of affected entries or HTTP pulls. Safe to repeat."""

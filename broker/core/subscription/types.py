@@ -39,9 +39,9 @@ def check_name(name: str) -> None:
 
 
 def check_storable(what: str, name: str) -> None:
-    """Raise NotAllowed if a name is too long or has a control character.
+    """Raise NotAllowed if a name is too long or has a control character or a surrogate.
 
-    PostgreSQL's text type cannot store NUL or lone surrogates.
+    PostgreSQL's text type cannot store NUL or surrogates.
     """
     size_bytes = len(name.encode(errors="surrogatepass"))
     if size_bytes > _MAX_NAME_BYTES:

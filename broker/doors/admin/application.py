@@ -75,7 +75,7 @@ class AdminPages:
         await respond(scope, send, answer.status_code, body, content_type=content_type, headers=headers)
 
     async def _answer(self, request: AdminRequest, scope: Scope) -> HttpResponseBase:
-        # Do not decode the path, because a slash inside a topic's name would then look like a separator.
+        # Use the encoded path. In a decoded path, a slash inside a topic's name would look like a separator.
         raw = scope.get("raw_path")
         path = raw.decode("ascii") if raw else quote(scope["path"])
         if path == _OPENAPI_PATH and request.method == "GET":

@@ -57,7 +57,7 @@ class Catalogue:
         return roles
 
     async def granted_admins(self, tenant: str) -> list[str]:
-        """Return the roles that may administer a tenant, even if the tenant does not exist."""
+        """Return the roles with permission to administer a tenant. The tenant need not exist."""
         return await repeat_until_done(
             self._broker.pool, lambda c: namespaces.granted_admins(c, tenant), what="reading permissions"
         )

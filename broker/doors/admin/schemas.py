@@ -92,7 +92,7 @@ class AllSchemas(BaseModel):
 
 
 class VersionResponse(BaseModel):
-    """The number of a schema version."""
+    """The version number of a schema."""
 
     version: int
 

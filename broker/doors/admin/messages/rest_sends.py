@@ -95,7 +95,7 @@ class RestSends(AwaitedSends):
             ) from None
 
     def close(self) -> None:
-        """Detach the producer. The broker still stores the messages that were sent. Safe to repeat."""
+        """Detach the producer. The broker still stores the messages that were sent."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.detach()

@@ -35,7 +35,7 @@ class AdminPolicy:
     names: tuple[str, ...]  # Names of Vela's policies
     body: Any
     read: Callable[[Values], Any]  # Called only if at least one of `names` is set
-    write: Callable[[Any], dict[str, object]]  # A value of None unsets a policy. May raise Refused.
+    write: Callable[[Any], dict[str, object]]  # None in the result unsets a policy. May raise Refused.
     namespace: str = ""  # Path under a namespace. Empty if namespaces do not have the policy.
     topic: str = ""  # Path under a topic. Empty if topics do not have the policy.
     namespace_verb: str = "POST"
