@@ -254,7 +254,7 @@ class BinaryConnection:
     def lost(self) -> None:
         """Release everything after the connection is lost. Safe to repeat.
 
-        This also clears the buffers, because reference cycles keep the connection in memory until garbage
+        Clear the buffers too, because reference cycles keep the connection in memory until garbage
         collection.
         """
         if self.peer.is_lost:

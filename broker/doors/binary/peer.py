@@ -73,7 +73,7 @@ class Peer:
         self._keep_alive.heard()
 
     def written(self) -> None:
-        """Send the engine's output, unless `is_joining` collects the output for one write."""
+        """Send the engine's output, except while `is_joining` is True and the output is small."""
         engine = self.engine
         if self.is_joining and engine.pending_bytes < JOIN_BYTES:
             return

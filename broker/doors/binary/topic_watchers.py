@@ -29,7 +29,7 @@ class TopicWatchers:
     def on_watch(self, event: events.WatchTopicList) -> None:
         """Watch a topic list.
 
-        Clients repeat the command to check their lists, so a new watcher may replace an old one.
+        Clients repeat WATCH_TOPIC_LIST to check their lists, so replace a watcher that has the same id.
         """
         known = self._watchers.pop(event.watcher_id, None)
         if known is not None:

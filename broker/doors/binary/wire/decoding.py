@@ -128,7 +128,7 @@ def _ack(command: pb.BaseCommand) -> events.Ack:
     complete(body, command)
     ids: Sequence[pb.MessageIdData] = body.message_id
     if body.ack_type == _CUMULATIVE:
-        ids = ids[:2]  # More than one id is invalid, so two ids are enough.
+        ids = ids[:2]  # Decode at most two ids, because two already make the ack invalid.
     return _ack_of(body, ids, is_last=True)
 
 
