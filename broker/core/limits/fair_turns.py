@@ -19,7 +19,7 @@ class Share:
     def __init__(self) -> None:
         self.credit_ns = 0  # Working time left; a negative number is a debt
         self.is_waiting = False
-        self.is_granted = False  # Has left the line, but has not begun to work
+        self.is_granted = False  # The connection has left the line, but has not begun to work
         self.last_turn = -1
 
 
@@ -34,7 +34,7 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # Number of connections that `next` may still look at
+        self._visits = 0  # Number of connections that may still be visited in this turn
 
     @property
     def is_turn_due(self) -> bool:

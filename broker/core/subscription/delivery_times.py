@@ -32,7 +32,7 @@ class DeliveryTimes:
         return len(self._last)
 
     def add(self, last: Position, messages: int, now_ms: int) -> None:
-        """Record a delivery of entries. `last` must rise from call to call."""
+        """Record a delivery of entries. Positions must rise from call to call."""
         if self._delivered_ms and now_ms < self._delivered_ms[-1]:
             self._move_back(self._delivered_ms[-1] - now_ms)
         if self._delivered_ms and self._delivered_ms[-1] == now_ms:
@@ -67,7 +67,10 @@ class DeliveryTimes:
         self._messages.append(messages)
 
     def acked(self, position: Position, messages: int) -> int:
-        """Subtract acked messages. Return the delivery time in Unix milliseconds, or 0 if the time is unknown."""
+        """Record acked messages of an entry.
+
+        Returns the delivery time in Unix milliseconds, or 0 if the time is unknown.
+        """
         at = bisect_left(self._last, position)
         if at == len(self._last):
             return 0

@@ -83,7 +83,7 @@ class LongestGap:
 
 
 class FlowWindow:
-    """The samples of the last `WINDOW_MS`, in buckets."""
+    """The samples of the last 30 seconds, in buckets."""
 
     __slots__ = ("_rows",)
     _WIDTH: Final = 5  # The columns are begin_ms, ready, acked, lowest waiting and highest waiting
@@ -107,7 +107,7 @@ class FlowWindow:
             rows[-1] = max(rows[-1], waiting)
 
     def skip(self, messages: int) -> None:
-        """In all samples, treat a number of messages as already acked."""
+        """Treat skipped messages as acked in all samples."""
         for at in range(0, len(self._rows), self._WIDTH):
             self._rows[at + 2] += messages
             self._rows[at + 3] = max(0, self._rows[at + 3] - messages)
@@ -118,7 +118,7 @@ class FlowWindow:
         return bool(self._rows) and now_ms - self._rows[0] >= WINDOW_MS
 
     def flow_since(self, at: int, sample: Sample) -> tuple[int, int, int]:
-        """Return the milliseconds, the new messages and the acked messages since bucket `at` began."""
+        """Return the milliseconds and the numbers of new and acked messages since the given bucket began."""
         begin_ms, ready, acked = self._rows[at : at + 3]
         return sample.now_ms - begin_ms, sample.ready_messages - ready, sample.acked_messages - acked
 
@@ -135,9 +135,9 @@ class FlowWindow:
         return at
 
     def lowest(self, at: int) -> int:
-        """Return the smallest number of waiting messages since bucket `at` began."""
+        """Return the smallest number of waiting messages since the given bucket began."""
         return min(self._rows[at + 3 :: self._WIDTH])
 
     def highest(self, at: int) -> int:
-        """Return the largest number of waiting messages since bucket `at` began."""
+        """Return the largest number of waiting messages since the given bucket began."""
         return max(self._rows[at + 4 :: self._WIDTH])

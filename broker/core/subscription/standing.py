@@ -61,8 +61,8 @@ class Verdict(NamedTuple):
 class Standing:
     """Determines the state of one subscription.
 
-    Call `look` each second while messages arrive, wait or are acked. At other times, call `look` at `look_again_ms`.
-    Drop an instance once `is_forgettable` returns true.
+    Call `look` each second while messages arrive, wait or are acked. At other times, wait until `look_again_ms`
+    before the next call. Drop an instance once `is_forgettable` returns true.
     """
 
     __slots__ = (
@@ -299,7 +299,7 @@ class Standing:
         return self.state in (SubscriptionState.FALLING_BEHIND, SubscriptionState.DRAINING)
 
     def _notable(self, flow_per_s: float) -> float:
-        """Return how much the number of waiting messages must rise or fall to count as a change.
+        """Return how much the number of waiting messages must rise or fall to count as a notable change.
 
         Smaller changes may come from acks in batches.
         """

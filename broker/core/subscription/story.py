@@ -335,7 +335,7 @@ class DeliveryStory:
     def _leave_out(
         self, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int, *, events: int = 0
     ) -> None:
-        """Count events without recording them, in one row for each ledger."""
+        """Count unrecorded events in one row for each ledger."""
         events = events or last - first + 1
         row = self._left_out.get(ledger_id)
         if row is None:

@@ -24,7 +24,7 @@ class StoryEvent(IntEnum):
     ACKED = 2
     PARTLY_ACKED = 3
     ASKED_AGAIN = 4  # The client asked for redelivery
-    NEGATIVELY_ACKED = 5  # The broker's delay after a negative ack has ended
+    NEGATIVELY_ACKED = 5  # Redelivery after a negative ack is due
     TIMED_OUT = 6
     CONSUMER_LEFT = 7
     CONSUMER_SWITCHED = 8
