@@ -83,7 +83,7 @@ def principal_now(
 def challenge_fields(access: AccessPort) -> tuple[tuple[bytes, bytes], ...]:
     """Return the WWW-Authenticate fields of an answer with status 401.
 
-    If the broker accepts only client certificates, the field names Bearer, because HTTP has no scheme for
+    If the broker accepts only client certificates, return a Bearer field, because HTTP has no scheme for
     certificates.
     """
     fields = []

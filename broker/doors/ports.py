@@ -234,7 +234,7 @@ class TopicListPort(Protocol):
 
     @property
     def names(self) -> frozenset[str]:
-        """The full names of the matching topics. For a partitioned topic, the set names the partitions."""
+        """The full names of the matching topics. For a partitioned topic, the set has the names of the partitions."""
 
     def detach(self) -> None:
         """End the watch. Safe to repeat."""
@@ -281,7 +281,7 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Return the full names of a namespace's topics. Raises InvalidTopicName.
 
-        For a partitioned topic, the list names the partitions.
+        For a partitioned topic, the list has the names of the partitions.
         """
 
     async def watch_topics(
@@ -431,7 +431,7 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def own_requests(self) -> OwnRequests:
-        """Plans and applies acts. An act is an operator's change, such as a cursor reset."""
+        """Carries out acts. An act is an operator's change, such as a cursor reset."""
 
     @property
     def topics(self) -> Topics:

@@ -98,7 +98,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return COMMAND_MESSAGE_BYTES
 
     def handle_reply(self, message: Mapping[str, Any]) -> None:
-        """Carry out an ASGI event. Daphne cannot refuse with a status, accept with headers, or close with a reason."""
+        """Handle an ASGI event. Daphne cannot refuse with a status, accept with headers, or close with a reason."""
         match message["type"]:
             case "websocket.http.response.start":
                 self._refusal = message

@@ -68,7 +68,7 @@ class HttpPages:
         if method not in ("GET", "HEAD"):
             return 405, JSON, json_reason(f"{path} takes GET")
         if path == "/metrics":
-            return 200, PROMETHEUS_TEXT, b""  # Answers HEAD. `_send_metrics` answers GET.
+            return 200, PROMETHEUS_TEXT, b""  # The method is HEAD here, because `_send_metrics` answers GET.
         if path == "/healthz":
             return 200, JSON, b'{"status":"ok"}'
         ready, reason = self._broker.is_ready()

@@ -99,8 +99,8 @@ class ServerEngine:
         `most` limits the number of commands. A long command counts as several. While `has_more` is True, call this
         method again, with or without new bytes.
 
-        If the peer violates the protocol, enters state FAILED and raises RemoteProtocolError. The error's `events` are
-        the valid commands before the violation. Raises LocalProtocolError if the state is already FAILED.
+        If the peer violates the protocol, this method enters state FAILED and raises RemoteProtocolError. The error's
+        `events` are the valid commands before the violation. Raises LocalProtocolError if the state is already FAILED.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
@@ -410,7 +410,7 @@ class ServerEngine:
         self._write(answers.ack_response(consumer_id, request_id=request_id, code=code, message=message))
 
     def send_last_message_id(self, request_id: int, *, last: MessageId, mark_delete: MessageId) -> None:
-        """Send GET_LAST_MESSAGE_ID_RESPONSE. Ledger and entry of `last` are -1 if the topic has no message."""
+        """Send GET_LAST_MESSAGE_ID_RESPONSE. If the topic has no message, `last` has ledger -1 and entry -1."""
         self._write(answers.last_message_id(request_id, last=last, mark_delete=mark_delete))
 
     def send_active_consumer_change(self, consumer_id: int, *, is_active: bool) -> None:
