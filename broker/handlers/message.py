@@ -31,11 +31,11 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The payload as UTF-8 text. Raises UnicodeDecodeError."""
+        """The payload as UTF-8 text. Raises UnicodeDecodeError if the payload is not UTF-8."""
         return self.payload.decode()
 
     def json(self) -> Any:
-        """Parse the payload as JSON. Raises ValueError."""
+        """Parse the payload as JSON. Raises ValueError if the payload is not JSON."""
         return json.loads(self.payload)
 
     @classmethod

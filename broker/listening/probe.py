@@ -12,7 +12,7 @@ _TIMEOUT_S: Final = 3.0
 
 
 def ask_ready(host: str, port: int, *, has_tls: bool) -> tuple[int, str]:
-    """Return the status of GET /readyz and the beginning of the body. Raises OSError or HTTPException.
+    """Return the status of GET /readyz and the beginning of the body. Raises OSError or HTTPException on failure.
 
     A process that demands a client certificate counts as ready.
     """

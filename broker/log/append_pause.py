@@ -21,8 +21,8 @@ _LOOK_EVERY_S = 0.002
 async def appends_paused(log: TopicLog, writer: Writer) -> AsyncIterator[None]:
     """Pause a topic's appends inside the block. New sends wait in the queue.
 
-    The block begins after the append in flight is committed and its receipts are sent. A producer without a receipt
-    would send the same messages again.
+    The block begins after the append in flight is committed and its receipts are sent. A producer that gets no
+    receipt sends its message again.
     """
     log.is_paused = True
     try:

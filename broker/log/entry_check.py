@@ -16,7 +16,7 @@ __all__ = ["verified"]
 
 
 def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
-    """Set FLAG_CORRUPT on entries with a wrong checksum or damaged metadata. Changes `entries` and returns it."""
+    """Set FLAG_CORRUPT on entries with a wrong checksum or damaged metadata. Changes the list and returns it."""
     damaged = [at for at, entry in enumerate(entries) if not _is_sound(entry.data)]
     for at in damaged:
         entries[at] = entries[at]._replace(flags=entries[at].flags | FLAG_CORRUPT)
