@@ -55,7 +55,7 @@ class ReadGate:
             self._close()
 
     def sends_answered(self, sends: int, size_bytes: int) -> None:
-        """Count sends that were answered with a receipt or a refusal."""
+        """Remove sends from the count."""
         self._bytes -= size_bytes
         self._sends -= sends
         self._open_if_possible()
@@ -67,7 +67,7 @@ class ReadGate:
             self._close()
 
     def request_done(self) -> None:
-        """Count the answer to a counted request."""
+        """Remove a request from the count."""
         self._requests -= 1
         self._open_if_possible()
 
@@ -78,7 +78,7 @@ class ReadGate:
             self._close()
 
     def ack_done(self) -> None:
-        """Count the answer to an ack command."""
+        """Remove an ack command from the count."""
         self._acks -= 1
         self._open_if_possible()
 

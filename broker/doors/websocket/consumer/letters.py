@@ -203,7 +203,7 @@ class Letters:
         await self._retry_letters.has_room()
 
     def _still_due(self, source: DeliverySource, due: Sequence[Due]) -> list[Position]:
-        """Start letters for due entries. Return the positions to deliver again without a letter."""
+        """Begin to write letters for due entries. Return the positions to deliver again without a letter."""
         consumer = source.consumer
         if consumer is None:
             return [each.position for each in due]
@@ -364,7 +364,7 @@ class Letters:
             raise
 
     def lost(self) -> None:
-        """Drop the queued letters. The other letters finish in the background. Safe to repeat."""
+        """Drop the queued letters, and finish the other letters in the background. Safe to repeat."""
         self._dead_letters.drop_waiting()
         self._retry_letters.drop_waiting()
         if self._producers or self._busy:

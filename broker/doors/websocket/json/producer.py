@@ -55,7 +55,7 @@ DecodedMessage: TypeAlias = ProducerMessage | SendError
 
 
 class _Fields(msgspec.Struct, gc=False):
-    # Other fields are ignored, as in Pulsar.
+    # Unknown fields are ignored, as in Pulsar.
     payload: bytes | None = None
     properties: dict[str, str] | None = None
     context: str | None = None
@@ -70,7 +70,7 @@ class _Fields(msgspec.Struct, gc=False):
 
 
 class _FieldsBadPayload(_Fields, gc=False):
-    # A payload that is not base64 still decodes, so that the refusal can repeat the context.
+    # This class accepts a payload that is not base64, so that the refusal can repeat the context.
     payload: str | None = None  # type: ignore[assignment]
 
 
