@@ -82,7 +82,7 @@ class CompactionSurvey(models.Model):
     write_id = models.TextField()
     state = models.CharField(max_length=16, choices=State)
     generation = models.BigIntegerField()  # The compaction's generation when the survey began
-    # The range excludes the begin and includes the horizon.
+    # The survey covers the entries after the begin position, up to and including the horizon.
     begin_ledger = models.BigIntegerField()
     begin_entry = models.BigIntegerField()
     horizon_ledger = models.BigIntegerField()

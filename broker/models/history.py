@@ -38,7 +38,7 @@ class _StatsPoint(models.Model):
     backlog = models.BigIntegerField(null=True)  # At the end of the bucket
     backlog_most = models.BigIntegerField(null=True)
     stored_bytes = models.BigIntegerField(null=True)
-    # Message counts by the time from delivery to ack: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
+    # Number of messages for each ack latency: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
     ack_latencies = ArrayField(models.BigIntegerField(), null=True)
 
     class Meta:
@@ -92,8 +92,8 @@ class StatsProgress(models.Model):
 class DeliveryStory(models.Model):
     """Events of one kind on consecutive entries of one subscription.
 
-    An UNRECORDED row may cover any number of entries. Every other row covers at most 1,024 entries. There are no
-    foreign keys, because rows outlive their subscription.
+    A row with the event UNRECORDED may cover any number of entries. Every other row covers at most 1,024 entries.
+    There are no foreign keys, because rows outlive their subscription.
     """
 
     id = models.BigIntegerField(primary_key=True)  # Later rows have higher ids

@@ -56,7 +56,7 @@ class PipelineRun(models.Model):
     worker = models.TextField(default="")
     who = models.TextField()
     reason = models.TextField(default="")
-    # No foreign keys, because a run outlives its act and its schedule.
+    # No foreign keys, because a run outlives the rows that these ids name.
     act_id = models.BigIntegerField(null=True, unique=True)
     schedule_id = models.BigIntegerField(null=True)
     resumes_id = models.BigIntegerField(null=True)
