@@ -52,7 +52,7 @@ class SegmentDrops:
         """Drop segments without ledgers, then empty and drop one other segment. Return True if there may be more to do.
 
         Raises psycopg.Error and the errors of `open_log`. Safe to repeat. Cancel a turn only when the broker stops.
-        After a cancellation, memory may name the wrong segment for a ledger.
+        After a cancellation, an open log may have the wrong segment id for a ledger.
         """
         async with self._pool.use() as connection:
             uses = await store.segment_uses(connection)
@@ -101,7 +101,7 @@ class SegmentDrops:
         if not await self._copy(log, ledger, source, target):
             return False
         if not await self._segments.views_show_all():
-            return False  # Otherwise, the views would not show the moved ledger
+            return False  # The views would not show the moved ledger
         moved = await self._epochs.write(
             log,
             lambda connection, epoch: store.move_ledger(

@@ -111,7 +111,7 @@ class TopicLog:
         self.queued_bytes = 0
         self.queued_since_s = 0.0  # Valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
-        # This batch is copied to PostgreSQL while `in_flight` commits, and commits afterwards.
+        # This batch is copied to PostgreSQL while the previous batch commits.
         self.following: AppendBatch | None = None
         self.is_paused = False
         self.trimmed_through = 0  # Highest id of a trimmed ledger whose rows are still stored, or 0
@@ -183,7 +183,7 @@ class TopicLog:
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Take the next sends from the queue, and return them as a batch with positions.
 
-        If another batch is in flight, the new batch waits in `following`. The last entry may take the new batch over
+        If another batch is in flight, sets `following` to the new batch. The last entry may make the batch larger than
         `max_bytes`. Raises ValueError if no ledger is open, or if `following` is already set.
         """
         ledger = self.ledgers.open_ledger()

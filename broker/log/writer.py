@@ -297,7 +297,7 @@ class Writer:
     ) -> dict[TopicLog, AppendBatch]:
         """Return the batches that an interrupted statement did not store.
 
-        Advancing the owner epochs waits for the end of the old statement. After that, the outcome is final.
+        Waits until the statement has ended, so that the outcome is final.
         """
         self.unknown_outcomes += 1
         await lane.close()

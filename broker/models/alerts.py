@@ -16,9 +16,9 @@ class AlertRule(models.Model):
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
     threshold = models.BigIntegerField(null=True)  # NULL if the measure has no threshold
-    # A rule about dead letters counts only the dead letters of the last `within_ms` milliseconds.
+    # A rule about dead letters looks back this far.
     within_ms = models.BigIntegerField(null=True)
-    # The alert fires after this time over the threshold, and clears after this time below the threshold.
+    # The alert fires when its condition has been true for this long, and clears when it has been false for this long.
     for_ms = models.BigIntegerField()
     namespaces = models.TextField()  # `*`, `tenant/*` or `tenant/namespace`
     topics = models.TextField(default="*")  # A pattern for local names, where `*` matches anything

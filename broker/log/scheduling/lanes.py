@@ -27,7 +27,7 @@ __all__ = ["Lane", "Lanes"]
 logger = logging.getLogger(__name__)
 
 _LANES: Final = 3
-_MOST_STORING: Final = 2  # More lanes would only make commits smaller
+_MOST_STORING: Final = 2  # Storing in more lanes would only make commits smaller
 _RETRY_S: Final = 0.05
 _RETRY_MOST_S: Final = 1.0
 

@@ -1,4 +1,4 @@
-"""`manage.py undoact` undoes an act: the latest recorded change of a subscription's cursor."""
+"""`manage.py undoact` undoes the latest act on a subscription's cursor. An act is a recorded change."""
 
 from __future__ import annotations
 
