@@ -79,7 +79,7 @@ class TopicDeduplication:
                 self._filter.admit(producer.name, self._mark(producer, request))
 
     def take_waiting(self, earlier: TopicDeduplication) -> None:
-        """Move the waiting repeats of `earlier` to this object."""
+        """Take over the waiting repeats from the topic's earlier state."""
         self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:

@@ -75,8 +75,8 @@ async def _compare(
 class Schemas:
     """The schemas of all topics.
 
-    `topic` is the full name of a base topic, never of a partition. Callers must pass a client's schema to
-    `check_schema` first.
+    The argument `topic` is the full name of a base topic, never of a partition. Callers must pass a client's schema
+    to `check_schema` first.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:

@@ -59,7 +59,7 @@ class GroupOffsets:
         address without the port.
 
         Raises SubscriptionBusy while consumers are attached to the subscription. Raises NotAllowed for an invalid name
-        or an offset beyond the end of the topic. Raises ServiceNotReady if the topic changes meanwhile. Raises
+        or an offset beyond the end of the topic. Raises ServiceNotReady if the topic changes during the call. Raises
         PersistenceFailed or TopicFenced if the offset cannot be stored.
         """
         check_name(name)

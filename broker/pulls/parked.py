@@ -136,7 +136,7 @@ class ParkedPulls:
             self._execute(topic, parked, entries, shared)
 
     def run_due(self, now_ms: int) -> int:
-        """Answer pulls that have timed out or whose queue has new messages. Return how many."""
+        """Answer pulls that have timed out or whose queue has new messages. Return the number of these pulls."""
         ready = self._table.check(now_ms, self._end_of, _log_error)
         self._changed.update(parked.key for parked in ready)
         for parked in ready:

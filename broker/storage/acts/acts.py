@@ -211,7 +211,10 @@ async def unfinished(connection: Connection) -> list[WaitingAct]:
 
 
 async def end_client_acts(connection: Connection) -> None:
-    """End acts of clients, evictions and expiries that an earlier broker left unfinished. Safe to repeat."""
+    """End the acts of client commands, evictions and expiries that an earlier broker left unfinished.
+
+    Safe to repeat.
+    """
     await connection.execute(query("acts", "end_client_acts"))
 
 

@@ -80,7 +80,7 @@ def request_apply(
 
 
 def refuse(act_id: int, *, who: str, origin: str, error: str, error_code: str) -> bool:
-    """Refuse a plan. Return False if the act is not planned."""
+    """Refuse a plan. Return False if the plan cannot be refused now."""
     with short_connection("vela act") as connection:
         row = connection.execute(
             query("acts", "refuse"),
