@@ -1,1 +1,1 @@
-"""The places that store a ledger's entries: a file, or a segment (a set of tables in PostgreSQL)."""
+"""The places that store a ledger's entries: a file, or a segment (a pair of tables in PostgreSQL)."""

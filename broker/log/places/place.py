@@ -1,4 +1,4 @@
-"""The interface for reading a ledger from a file, or from a segment (a set of tables in PostgreSQL)."""
+"""The interface for reading a ledger from a file, or from a segment (a pair of tables in PostgreSQL)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a ledger from a segment (a set of tables in PostgreSQL). Repeat reads while the database is unavailable."""
+"""Read a ledger from a segment (a pair of tables in PostgreSQL). Repeat reads while the database is unavailable."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The message log in PostgreSQL. Each call is one transaction.
 
-A segment is two tables with the entries of many ledgers.
+A segment is a pair of tables with the entries of many ledgers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Remove old log data from PostgreSQL: seal and trim ledgers, drop segments, and move ledgers out of old segments.
 
-A segment is two tables with the entries of many ledgers. A sealed ledger gets no more entries.
+A segment is a pair of tables with the entries of many ledgers. A sealed ledger gets no more entries.
 """
 
 from __future__ import annotations
