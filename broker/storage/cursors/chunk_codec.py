@@ -57,7 +57,7 @@ def decode_ack_sets(data: bytes) -> dict[int, int]:
 
 
 def encode_snapshot(state: CursorState) -> bytes:
-    """Encode the state of a cursor before an operator moves it."""
+    """Encode the state of a cursor."""
     return json.dumps(
         {
             "mark_delete": list(state.mark_delete),

@@ -228,7 +228,7 @@ def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes
         # If a chunk was dropped and added again, both columns of its stored row are out of date.
         if key in again:
             bits, sets = bits or b"", sets or {}
-        # The query `flush` takes an empty value as unchanged.
+        # For an empty value, the query `flush` keeps the stored value.
         yield (
             key,
             None if bits is None else bits or b"\0",

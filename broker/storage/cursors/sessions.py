@@ -165,12 +165,12 @@ async def delete_sessions(
 
 
 async def forget_all(connection: Connection, now_ms: int) -> None:
-    """Delete all sessions. Subscriptions and topics that had sessions count as used until `now_ms`."""
+    """Delete all sessions. Their subscriptions and topics count as used until `now_ms`."""
     await connection.execute(query("sessions", "forget_all"), {"now_ms": now_ms})
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
-    """Mark subscriptions that were last reported before `before_ms` as stuck or idle, and update their topics.
+    """Mark subscriptions as stuck or idle if their last report is older than `before_ms`, and update their topics.
 
     Call this function again until it returns less than `limit`.
     """

@@ -47,7 +47,7 @@ async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[St
 
 
 def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
-    """Remove expired rows, and then the oldest rows until about `most_rows` remain. Return how many were removed.
+    """Remove expired rows, and then the oldest rows beyond the limit `most_rows`. Return how many were removed.
 
     Stops soon after `budget_s`. Safe to repeat.
     """

@@ -235,8 +235,7 @@ async def read(
 ) -> CompactedPage | None:
     """Return kept entries from `first` on, or None if the topic has no compaction.
 
-    `most` limits the number of entries. The page ends early if its data reaches `more_bytes`. Safe to repeat and to
-    cancel.
+    The page ends early if its data reaches the limit `more_bytes`. Safe to repeat and to cancel.
     """
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction", "read"), (*first, most, more_bytes, topic_id))

@@ -34,7 +34,10 @@ class TopicFlush:
 
 
 async def load(connection: Connection, topic_id: int) -> tuple[Position | None, list[ProducerRow]]:
-    """Return the last log position that the state includes, or None, and the producers."""
+    """Return the last log position that the topic's state includes, and the producers.
+
+    If no state is stored, the position is None.
+    """
     cursor = await connection.execute(query("deduplication", "position_of"), (topic_id,))
     row = await cursor.fetchone()
     if row is None:

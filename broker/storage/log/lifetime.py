@@ -145,7 +145,7 @@ async def drop_segment(
     """Remove a closed segment from the views over all segments, and drop the segment's tables. Safe to repeat.
 
     Return False if the segment is open, was already dropped, or still has a ledger, or if a lock is not free
-    in time. If `read_role` is not empty, this role may read the new views.
+    in time. If `read_role` is not empty, this role may read the views.
     """
     try:
         async with connection.transaction():
