@@ -1,6 +1,6 @@
 """Runs of the pipeline's Spark jobs. Workers execute the runs, and Celery tasks insert and delete runs.
 
-A run's subject is its topic and some of its options. All calls are synchronous.
+All calls are synchronous.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def trim(keep_days: int) -> int:
 
 
 def trim_insights(before_ms: int) -> int:
-    """Delete topics' statistics of hours that began before `before_ms`. Return the number of deleted rows."""
+    """Delete the topic statistics of hours that began before `before_ms`. Return the number of deleted rows."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "trim_insights"), (before_ms,)).rowcount
 

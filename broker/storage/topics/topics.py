@@ -326,7 +326,7 @@ async def close_segment(connection: Connection, segment_id: int, now_ms: int) ->
 
 
 async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
-    """Close every open segment older than segment `open_id`. Long-lived segments stay open."""
+    """Close every open segment older than segment `open_id`, except segments for long-lived ledgers."""
     await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
 
 

@@ -234,7 +234,7 @@ class Acks:
         self._late.pop(0)
 
     def forget_late(self) -> None:
-        """Forget all late acks when the broker stops. The messages are delivered again."""
+        """Forget all late acks when the broker stops. Their messages are delivered again."""
         self._late.clear()
 
     # -- moves ---------------------------------------------------------------------------------------------------
