@@ -1,4 +1,4 @@
-"""Read one topic's log. Each ledger is in a segment (a pair of tables in PostgreSQL) or, after an offload, in a file."""
+"""Read one topic's log. A ledger is in a segment (a pair of tables in PostgreSQL) or, after an offload, in a file."""
 
 from __future__ import annotations
 
