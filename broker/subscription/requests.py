@@ -78,7 +78,7 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) means there is no message
-    batch_size: int  # Counts only messages up to this one; 0 means no batch
+    batch_size: int  # Batch index of the message plus 1; 0 means no batch
     mark_delete: Position
 
 
