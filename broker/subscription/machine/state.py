@@ -51,9 +51,8 @@ class Counters:
     damaged_entries: int = 0
     filter_errors: int = 0
     reschedules: int = 0
-    ack_latencies: AckLatencies = field(
-        default_factory=AckLatencies
-    )  # Since the last point of the console's charts
+    # Latencies since the last point of the console's charts
+    ack_latencies: AckLatencies = field(default_factory=AckLatencies)
 
 
 class Compacted(Protocol):
