@@ -66,7 +66,7 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 class SubscriptionRunner:
     """The runner of one subscription. Call its methods only from the event loop.
 
-    `subscription_id` is None for a reader's cursor.
+    The argument `subscription_id` is None for a reader's cursor.
     """
 
     def __init__(
@@ -365,7 +365,7 @@ class SubscriptionRunner:
         return entries
 
     def next_due_ms(self) -> int | None:
-        """Return the Unix ms at which `run_due` next has work, or None."""
+        """Return when `run_due` must be called next, or None if nothing is planned."""
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
@@ -420,7 +420,7 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The id of the last act that allowed an undo; 0 means none."""
+        """The id of the last act that an operator could undo; 0 means none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:

@@ -48,7 +48,7 @@ class CompactedPage(Protocol):
 
 
 class Sending:
-    """The sending of one subscription.
+    """Decides what one subscription sends next.
 
     The argument `cached` holds the entries in memory, by ledger id and entry id. The argument `read_entries` is the
     maximum number of entries in one read.

@@ -51,7 +51,8 @@ class Counters:
     damaged_entries: int = 0
     filter_errors: int = 0
     reschedules: int = 0
-    ack_latencies: AckLatencies = field(default_factory=AckLatencies)  # Reset at each point in the charts
+    # Latencies since the last point of the console's charts
+    ack_latencies: AckLatencies = field(default_factory=AckLatencies)
 
 
 class Compacted(Protocol):
@@ -142,7 +143,7 @@ class State:
         self.is_moving = False
         self.ignores_acks = False
         self.rewinds = 0
-        # Number of cursor resets. An ack that arrived before the latest reset is not applied.
+        # Number of cursor resets. An ack that is still waiting at a reset is not applied.
         self.resets = 0
         self.stored_mark_delete = cursor.mark_delete
         self.undo_act_id = 0  # Id of the last act that an operator could undo; 0 means none
