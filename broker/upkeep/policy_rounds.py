@@ -55,7 +55,7 @@ class PolicyRounds:
         self._last_ms = 0
         self._last_idle_ms = 0
         self._last_compaction_ms = 0
-        self._idle_after = 0  # Id of the topic that the last visit ended with
+        self._idle_after = 0  # The next check covers idle topics with ids above this
 
     async def turn(self) -> None:
         """Start a round if one is due and VELA_WHEEL is on."""

@@ -51,7 +51,7 @@ def _locked() -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> int:
-    """Remove the unlocked folders of this system user, and return how many were removed."""
+    """Remove the unlocked job folders of this system user, and return how many were removed."""
     removed = 0
     for folder in parent.glob(f"{_PREFIX}*"):
         try:
