@@ -220,7 +220,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def advanced_ms(self) -> int:
-        """The Unix ms at which an ack last moved mark-delete; 0 means not since the topic was loaded."""
+        """The Unix ms at which an ack last moved mark-delete; 0 means never since the topic was loaded."""
         return self._state.advanced_ms
 
     @property
@@ -483,7 +483,7 @@ class Subscription(SubscriptionRunner):
         self._state.begin_at(position)
 
     def place(self) -> Position:
-        """Return the position after mark-delete, or the position of `begin_at` if mark-delete has not moved since."""
+        """Return the position after mark-delete, or the position of `begin_at` until mark-delete moves."""
         return self._state.place()
 
     def unacked_through(self, position: Position) -> list[Range]:
@@ -502,7 +502,7 @@ class Subscription(SubscriptionRunner):
             self.mark_dirty()
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an act acked an entry. The messages in the bitset `left` stay unacked."""
+        """Note that an act acked an entry, except for the messages in the bitset `left`."""
         self._machine.act_passed(position, left)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:

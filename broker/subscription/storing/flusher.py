@@ -61,7 +61,7 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The id of the last act that allowed an undo; 0 means none."""
+        """The id of the last recorded change that an operator could undo; 0 means none."""
 
     @property
     def is_deleted(self) -> bool: ...
@@ -322,7 +322,7 @@ class Flusher:
         )
 
     async def _store_halves(self, part: Sequence[_Taken], error: Exception) -> None:
-        """Store the halves separately, so that a refused cursor does not block the others."""
+        """Split the cursors in half and store each half, so that a refused cursor does not block the others."""
         if len(part) == 1:
             self._refuse(part[0], error)
             return

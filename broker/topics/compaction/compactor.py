@@ -87,7 +87,7 @@ class Compactor:
         return topic.log.ledgers.total_bytes - horizon.size_bytes
 
     async def measure(self, topic: Topic) -> Measured:
-        """Count the messages that `compact` would keep and remove. Stops early on a large topic."""
+        """Count the messages that `compact` would keep, and those it would remove. Stops early on a large topic."""
         through = topic.log.ledgers.last_position()
         passes = self._passes()
         seen_pieces = seen_entries = seen_bytes = 0
