@@ -275,7 +275,7 @@ class PolicyChanges:
         return state
 
     async def reload(self, holder: Holder) -> int:
-        """Put the stored policies in force on a holder's loaded topics. Return the number of these topics."""
+        """Apply the stored policies to a holder's loaded topics. Return the number of these topics."""
         await self._topics.loads_done()  # A load in progress may have read the old document
         topics = [topic for topic in self._topics.all() if holder.covers(topic.name)]
         for at in range(0, len(topics), _AT_ONCE):

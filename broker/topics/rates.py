@@ -24,7 +24,7 @@ _SLOW_PER_S: Final = 1.0
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# Closed topics are forgotten once in this many reports, because a search through all topics takes long.
+# Closed topics are forgotten once in this many reports, because searching all topics takes time.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")

@@ -97,8 +97,8 @@ class Lifetime:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Begin a round through the topics, and look at the segments now. A running round continues."""
-        # With frequent restarts, a round would never reach its last topics.
+        """Begin a round through the topics, unless a round is running. Look at the segments now."""
+        # A round that restarts too often never reaches its last topics.
         if not self._waiting:
             self._waiting = self._topics.all()
         self._next_visits_ms = 0

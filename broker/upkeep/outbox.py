@@ -89,7 +89,7 @@ class OutboxMover:
         self._work.set()
 
     def refused_later(self, row_id: int, error: BrokerError) -> None:
-        """Let the next turn store that a topic refused this row."""
+        """Store this row's refusal in the next turn."""
         self._refusals.append((row_id, error))
         self._work.set()
 
