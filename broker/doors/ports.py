@@ -1,4 +1,7 @@
-"""The interfaces that doors use to reach the broker. A door is the code that serves one network protocol."""
+"""The interfaces that doors use to reach the broker. A door is the code that serves one network protocol.
+
+This file has over 400 lines, because it declares every call of the doors to the broker.
+"""
 
 from __future__ import annotations
 
