@@ -57,7 +57,7 @@ class _Answer(BaseModel):
 
 
 class Act(_Answer):
-    """An act as it is now."""
+    """An act: a change that the broker makes on request."""
 
     id: int
     kind: str

@@ -97,7 +97,7 @@ class _Api(NinjaAPI):
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Keep the refused value in the error. Ninja would remove it."""
+        """Keep the refused value in the error. Ninja would remove the value."""
         return ValidationError(
             [
                 {

@@ -145,7 +145,7 @@ def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) 
         left = following - first - acked_counts[number]
         in_flight = []
         for share, found in zip(shares, share_counts, strict=True):
-            # If two deliveries include the same entry, the entry is counted twice.
+            # Two deliveries may include the same entry, so the count may be too high.
             if flying := min(found[number], left):
                 in_flight.append(PartShare(consumer=share.consumer, colour=share.colour, entries=flying))
                 left -= flying

@@ -62,7 +62,7 @@ def peek(
 def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Place]) -> PeekedMessage:
     """Show one message by its position in the topic.
 
-    Position 1 is the first message. With from=latest, positions count from the last message.
+    Position 1 is the first message. With from=latest, position 1 is the last message.
     """
     head = found_topic(topic.full_name)
     found = examine(head.id, position=asked.position, from_end=asked.origin == "latest")

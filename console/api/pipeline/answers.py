@@ -26,7 +26,7 @@ class JobOption(_Answer):
 
 
 class Job(_Answer):
-    """A job that an act of the kind run_job can start."""
+    """A job of the pipeline, with its options."""
 
     name: str
     summary: str

@@ -56,7 +56,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
-    """Return the act that gives the hoarder's messages to the other consumers.
+    """Return the cure that gives the hoarder's messages to the other consumers.
 
     On Shared, a redelivery gives no messages to a hoarder whose queue is full.
     """

@@ -1,4 +1,4 @@
-"""Report that a dispatch rate limits delivery."""
+"""Report that delivery has reached its rate limit."""
 
 from __future__ import annotations
 
