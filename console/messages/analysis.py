@@ -96,7 +96,7 @@ class _Tally:
 
 
 def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
-    """Analyse the first unacked entries. After `seconds`, no further query starts."""
+    """Analyse the first unacked entries. No query starts after the time limit."""
     until_s = time.monotonic() + seconds
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)

@@ -39,7 +39,7 @@ class Filters:
 
 
 def matches(filters: Filters, message: Message, *, has_payload: bool = True) -> bool | None:
-    """Return whether a message passes, or None if only its unreadable payload could decide."""
+    """Return whether a message passes, or None if that depends on a payload that cannot be read."""
     if filters.key and not _has_key(message, filters.key):
         return False
     if filters.property_name:

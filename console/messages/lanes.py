@@ -148,7 +148,8 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that the search continues at a mark.
 
-    Lanes without the mark keep every entry of its millisecond. `Scan` skips the entries that the previous page read.
+    A lane without the mark also keeps the entries with the mark's append time. `Scan` skips the entries that the
+    previous page read.
     """
     spot = mark.spot
     others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]

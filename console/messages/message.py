@@ -86,7 +86,7 @@ class SubscriptionStates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyNeighbour:
-    """The nearest message with the same key in one direction."""
+    """The nearest older or newer message with the same key."""
 
     spot: Spot | None
     stopped_by: StoppedBy

@@ -148,7 +148,7 @@ class LaneReader:
         """Count the steps and the missing entries.
 
         In each range, the query returns the entry that is read last, even if its key hash does not match.
-        If the rows stop earlier, the remaining entries are no longer stored.
+        If the rows stop before that entry, the remaining entries are no longer stored.
         """
         steps: list[int] = []
         gone = at = before = 0
