@@ -1,4 +1,4 @@
-"""The notices about problems at the top of a page."""
+"""The notices at the top of a page."""
 
 from __future__ import annotations
 

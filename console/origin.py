@@ -22,7 +22,7 @@ def api_origin_of(request: HttpRequest) -> str:
 
 
 def client_address(request: HttpRequest) -> str:
-    """Return the client's address. Behind VELA_PROXY_COUNT proxies, the address comes from X-Forwarded-For."""
+    """Return the client's address. If VELA_PROXY_COUNT is set, the address comes from X-Forwarded-For."""
     peer = str(request.META.get("REMOTE_ADDR", ""))
     proxies = getattr(settings, "VELA_PROXY_COUNT", 0)
     forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]

@@ -21,7 +21,7 @@ class Chrome(Signs):
 
     @property
     def troubles(self) -> dict[Trouble, int | None]:
-        """The problems of Vela's processes, with the time of the last sign of life or of the stop."""
+        """The current problems of Vela's processes."""
         return troubles_of(self, tick_ms=broker_settings().tick_ms)
 
     def waiting_in(self, scope: Scope) -> int:

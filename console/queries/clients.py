@@ -39,7 +39,7 @@ CONSUMER_FLAGS: Final = (
 )
 PRODUCER_FLAGS: Final = ("refused", "old")
 _OLD_PROTOCOL: Final = 11  # The last version of Pulsar's protocol without CommandActiveConsumerChange
-_LAST: Final = 2**63 - 1  # Sorts after every key and number
+_LAST: Final = 2**63 - 1  # PostgreSQL's largest bigint
 _NAME_CHARACTERS: Final = 200  # The index contains only this many characters of each name
 
 Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
@@ -171,8 +171,8 @@ class ConsumerRow:
     last_flow_ms: int  # 0 means never
     last_delivery_ms: int  # 0 means never
     last_ack_ms: int  # 0 means never
-    # On an Exclusive or Failover subscription, this is the time of the latest delivery. 0 means that no message is
-    # unacked, or that the subscription is not durable.
+    # Delivery time of the oldest unacked message. On an Exclusive or Failover subscription, this is the time of the
+    # latest delivery. 0 means that no message is unacked, or that the subscription is not durable.
     oldest_delivered_ms: int
     updated_ms: int
     properties: dict[str, str]

@@ -128,7 +128,7 @@ def history_of_everything(window_name: str) -> History:
 
 
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
-    """Return the backlog in the last hour for each topic or subscription in a list.
+    """Return the backlog in the last hour for each topic or subscription in `backlogs`.
 
     `backlogs` has the current backlogs, keyed by topic id and subscription id. The subscription id 0 means the topic
     itself. Returns an empty dictionary if the latest points are more than 5 minutes old.
@@ -199,7 +199,7 @@ def readings_of(
 ) -> list[Reading]:
     """Return the points in a frame.
 
-    Each row is a pair of a topic id and a subscription id. The subscription id 0 means the topic itself.
+    `rows` contains pairs of topic id and subscription id. The subscription id 0 means the topic itself.
     """
     return fetch(
         Reading,

@@ -37,7 +37,7 @@ def has_usual_name(topic: str) -> bool:
 def possible_origins(name: str) -> Iterator[Origin]:
     """Yield at most 40 pairs of topic and subscription that fit a name of the form TOPIC-SUBSCRIPTION-DLQ.
 
-    A name with several hyphens fits several pairs.
+    Each hyphen before `-DLQ` may separate the topic from the subscription.
     """
     found = _USUAL.fullmatch(name)
     if found is None:

@@ -116,7 +116,7 @@ class _Numbers:
     oldest_ledger: int | None
     oldest_segment: int | None
     oldest_entry: int
-    oldest_append_ms: int | None  # Set only if the ledger is offloaded, and approximate
+    oldest_append_ms: int | None  # Approximate; set only if the ledger is offloaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
