@@ -66,7 +66,7 @@ class WhatIf:
     choices: tuple[Choice, ...]
 
     def chosen(self, asked: int | None) -> Choice:
-        """Return the choice nearest to `asked`. None stands for the larger of `working` and `needed`."""
+        """Return the choice nearest to `asked`. If `asked` is None, use the larger of `working` and `needed`."""
         number = max(self.working, self.needed) if asked is None else asked
         first, last = self.choices[0].consumers, self.choices[-1].consumers
         return self.choices[min(max(number, first), last) - first]

@@ -37,7 +37,7 @@ def _spoken_evidence(evidence: Evidence) -> Evidence:
 
 
 def severity_word(severity: Severity) -> tuple[str, str]:
-    """Return the word and the tone of the badge."""
+    """Return the word and the tone of a severity's badge."""
     word, tone = _SEVERITIES[severity]
     return spoken(word), tone
 
@@ -45,7 +45,7 @@ def severity_word(severity: Severity) -> tuple[str, str]:
 def value_text(evidence: Evidence) -> str:
     """Return a value with its unit, in the language of the reader.
 
-    For `Unit.TIME`, return the Unix milliseconds without a unit.
+    For `Unit.TIME`, return the number of Unix milliseconds.
     """
     value = evidence.value
     if isinstance(value, str):

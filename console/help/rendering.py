@@ -44,8 +44,8 @@ _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Rende
 def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPage:
     """Render a page of the documentation.
 
-    `file` is the page's path in the documentation. If `address_of` returns an empty string for a file, links to the
-    file become plain text.
+    `file` is the page's path in the documentation. If `address_of` returns an empty string for a link's target, the
+    link becomes plain text.
     """
     tokens = _MARKDOWN.parse(text)
     title, anchors = "", set[str]()

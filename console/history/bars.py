@@ -19,9 +19,9 @@ class Bars:
     """An SVG path, and the numbers that it shows."""
 
     path: str
-    most: int | None  # None if no key has a value
+    most: int | None  # None if no place has a value
     places: int
-    unknown: int  # Number of keys without a value
+    unknown: int  # Number of places without a value
 
 
 def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:

@@ -49,7 +49,7 @@ WINDOWS: Final = {
         Window(name="30d", words=gettext_lazy("30 days"), step_s=7200, steps=360, coarsest_s=3600),
     )
 }
-# Sums over several topics have no points shorter than a minute.
+# Sums over several topics have no buckets shorter than a minute.
 _HOUR_OF_SUMS: Final = Window(name="1h", words=gettext_lazy("1 hour"), step_s=60, steps=60, coarsest_s=60)
 
 

@@ -76,7 +76,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await getattr(self, get_handler_name(message))(message)
 
     async def http_request(self, message: dict[str, Any]) -> None:
-        """Open or refuse the stream. Channels' own method would end the consumer and the stream."""
+        """Open or refuse the stream. Channels' own method would end the stream."""
         if message.get("more_body"):
             return
         refusal = self._refusal() or await self._nothing_to_follow()
