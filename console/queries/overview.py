@@ -79,7 +79,7 @@ def database_connections() -> DatabaseConnections:
 def worst_subscriptions(scope: Scope) -> list[WorstRow]:
     """Return at most 12 subscriptions that are stuck, falling behind, paused or draining.
 
-    The worst state comes first. To bound its cost, the query reads only the 300 subscriptions with the worst states.
+    The worst state comes first. The query reads only the 300 subscriptions with the worst states.
     """
     return fetch(
         WorstRow,

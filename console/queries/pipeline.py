@@ -43,7 +43,7 @@ class RunsAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
-    """A run with the columns that lists show."""
+    """A run with the columns shown in lists."""
 
     id: int
     job: str

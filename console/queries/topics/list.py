@@ -53,7 +53,7 @@ class TopicRow:
     name: str
     partitions: int  # 0 means not partitioned
     partition_ids: list[int]  # At most 20 ids
-    backlog_messages: int | None  # Largest backlog of any durable subscription, summed over the partitions
+    backlog_messages: int | None  # Sum of each partition's largest backlog, durable subscriptions only
     message_rate_in: float | None
     byte_rate_in: float | None
     stored_bytes: int | None
@@ -161,7 +161,7 @@ def _worst_place(value: float) -> tuple[int, int]:
 
 
 def _number(value: float) -> float:
-    """Limit a number from a URL, so that PostgreSQL can compare it with every column."""
+    """Limit a number from a URL, so that PostgreSQL can cast it to bigint."""
     return 0.0 if math.isnan(value) else max(-_LARGEST, min(value, _LARGEST))
 
 
@@ -171,6 +171,6 @@ def topic_rows(ids: Sequence[int]) -> list[TopicRow]:
 
 
 def namespaces(scope: Scope, *, chosen: str = "") -> tuple[str, ...]:
-    """Return the first 200 namespaces in scope, and the namespace `chosen` if it is in scope."""
+    """Return the first 200 namespaces in scope, and `chosen` if it is in scope."""
     rows = fetch(_Name, "topics", "namespaces", {"chosen": chosen, **scope.of_topics})
     return tuple(row.name for row in rows)

@@ -68,7 +68,7 @@ class NamespaceNumbers:
     id: int
     topics: int  # A partitioned topic counts once
     subscriptions: int  # Durable subscriptions, counted on each partition
-    backlog_messages: int | None  # Largest backlog of any durable subscription, summed over the topics
+    backlog_messages: int | None  # Sum of each topic's largest backlog, durable subscriptions only
     stored_bytes: int | None
     message_rate_in: float | None
 

@@ -50,7 +50,7 @@ class TopicHead:
     message_rate_in: float | None
     byte_rate_in: float | None
     last_append_ms: int | None  # 0 means never
-    backlog_messages: int | None  # Largest backlog of any durable subscription, summed over the partitions
+    backlog_messages: int | None  # Sum of each partition's largest backlog, durable subscriptions only
     updated_ms: int | None
     state: int | None  # Worst state of any durable subscription; None means unknown
     state_since_ms: int | None
