@@ -27,7 +27,7 @@ _HOUR_MS: Final = 3_600_000
 @require_safe
 @viewer
 def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show a topic at the moment `at` of the query string."""
+    """Show a topic at the moment that the query string gives."""
     head = topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -45,7 +45,7 @@ def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse
 @require_safe
 @viewer
 def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show a subscription at the moment `at` of the query string."""
+    """Show a subscription at the moment that the query string gives."""
     head = subscription_head(topic, name)
     if head is None:
         raise Http404(

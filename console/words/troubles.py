@@ -43,7 +43,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Last signs of life and the current time, by the database's clock. None means never seen."""
+    """Last signs of life and the current time, by the database's clock."""
 
     now_ms: int
     host: str | None

@@ -48,7 +48,7 @@ class _Fact:
 @require_safe
 @viewer
 def compare_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Compare the messages at the positions `a` and `b` of the query string."""
+    """Compare the two messages that the query string names."""
     head = head_of(topic)
     given = {name: request.GET.get(name, "").strip() for name in ("a", "b")}
     picked = request.GET.getlist("pick")
