@@ -67,7 +67,8 @@ class CursorChunk(models.Model):
 class PendingAck(models.Model):
     """A range of entries that were delivered together and are not acked yet.
 
-    For Exclusive and Failover, the first row counts all unacked messages. The table is UNLOGGED.
+    On Exclusive and Failover, a consumer's first row has the number of all unacked messages, and the other rows have 0.
+    The table is UNLOGGED.
     """
 
     delivery_id = models.BigIntegerField(primary_key=True)
