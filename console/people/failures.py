@@ -14,7 +14,7 @@ def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
     """Return whether this user may try a code or password. If the user may not, AxesMiddleware answers 429."""
     if not apps.is_installed("axes"):
         return True
-    from axes.handlers.proxy import AxesProxyHandler  # The import fails without the app axes
+    from axes.handlers.proxy import AxesProxyHandler  # This import fails unless axes is in INSTALLED_APPS
 
     if AxesProxyHandler.is_allowed(request, {"username": user.get_username()}):
         return True
