@@ -68,7 +68,7 @@ def _text(path: Path | None) -> str | None:
 async def run_handlers(
     handlers: Sequence[Handler], client: Client, *, stopping: asyncio.Event, stop_timeout_s: float
 ) -> None:
-    """Run the handlers until `stopping` is set. Running calls then have `stop_timeout_s` seconds to end."""
+    """Run the handlers until `stopping` is set. Unfinished calls then have `stop_timeout_s` seconds to end."""
     threads = CallThreads(sum(each.concurrency for each in handlers if not each.is_async), "handler")
     runners = [_Runner(each, client, threads) for each in handlers]
     tasks = [asyncio.create_task(runner.run(), name=runner.handler.name) for runner in runners]

@@ -74,7 +74,7 @@ class Screening:
     ) -> tuple[list[StoredEntry] | None, Effects]:
         """Return the entries to send, and the effects to carry out.
 
-        If the entries are None, the caller must carry out the effects and then read again.
+        None instead of a list means that the caller must carry out the effects and then read again.
         """
         effects: list[Effect] = []
         kept: list[StoredEntry] = []

@@ -49,7 +49,7 @@ class NonPersistentTopics:
         """Return a topic, and create it in memory if necessary.
 
         A topic without a row in PostgreSQL is created only if `create` is True and the policies allow auto-creation.
-        Raises NotAllowed for a partitioned topic, and TopicNotFound.
+        Otherwise, raises TopicNotFound. Raises NotAllowed for a partitioned topic.
         """
         known = self._topics.get(name.full)
         if known is not None:
