@@ -63,7 +63,7 @@ class SentEntry:
     consumer: str
     ledger_id: int
     entry_id: int
-    messages: int  # Number of unacked messages
+    messages: int  # Number of unacked messages in the entry
     redelivery_count: int
     data: bytes
 

@@ -170,7 +170,7 @@ class TimeShare(Share):
                     paid_ns = 0
             try:
                 step = partial(work.send, (yield waits_for))
-            except BaseException as error:  # `work` must see a cancellation
+            except BaseException as error:  # Pass a cancellation on to `work`
                 step = partial(work.throw, error)
 
     def resume(self) -> None:

@@ -14,7 +14,7 @@ __all__ = ["HEIGHT", "WIDTH", "Bar", "Column", "CursorMap", "Part", "PartShare",
 WIDTH: Final = 1000
 HEIGHT: Final = 56
 COLUMNS: Final = 200
-PARTS: Final = 20  # Largest number of parts that a user can click
+PARTS: Final = 20  # Maximum number of clickable parts
 BEFORE_SHARE: Final = 0.06
 
 
@@ -58,7 +58,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartShare:
-    """How many entries of a part are in flight at one consumer, or at all the consumers that share colour 0."""
+    """How many entries of a part are in flight at one consumer.
+
+    Colour 0 stands for all consumers without a colour of their own.
+    """
 
     consumer: str
     colour: int
