@@ -1,6 +1,6 @@
 """The interfaces that doors use to reach the broker. A door is the code that serves one network protocol.
 
-This file has over 400 lines, because it declares every call of the doors to the broker.
+This file has over 400 lines, because it declares the interfaces of all doors.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class ConsumerPort(Protocol):
         """Acknowledge entries. Safe to repeat.
 
         `on_durable` is called once, even if the ack fails. `validation_error` says why the client discards the entries.
-        If `permits_settled` is True, the caller must grant the permits for the discarded entries.
+        If `permits_settled` is True, the broker grants no permits for the discarded entries.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
@@ -434,7 +434,7 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def own_requests(self) -> OwnRequests:
-        """Carries out acts. An act is an operator's change, such as a cursor reset."""
+        """The object that carries out acts. An act is an operator's change, such as a cursor reset."""
 
     @property
     def topics(self) -> Topics:

@@ -17,10 +17,9 @@ from broker.core.position import Position
 CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
-# Loading a whole chunk at once would take longer.
 LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
-# Above this number of runs, `itertools.compress` is faster than a loop.
+# If the set bits form more runs than this, `itertools.compress` is faster than a loop.
 _FEW_RUNS: Final = 200
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
@@ -208,7 +207,10 @@ class MessageIndex:
         return [(ledger.ledger_id, low, high) for low, high in self.missing(ledger.ledger_id, first, last)]
 
     def missing(self, ledger_id: int, low: int, high: int) -> list[tuple[int, int]]:
-        """Return ranges (first, last) that cover every unknown count from `low` to `high`, and perhaps known counts."""
+        """Return ranges (first, last) that cover every unknown count from `low` to `high`.
+
+        The ranges can contain known counts too.
+        """
         ranges: list[tuple[int, int]] = []
         for chunk in range(low >> CHUNK_SHIFT, (high >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT

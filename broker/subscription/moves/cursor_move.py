@@ -1,7 +1,6 @@
 """Move a subscription's cursor for an operator or a client.
 
-An act is the stored record of an operator's or a client's request. The statement that stores a move sets the cursor's
-whole state, so the statement can be repeated.
+An act is the stored record of an operator's or a client's request.
 """
 
 from __future__ import annotations
