@@ -23,7 +23,7 @@ class InboundQueue:
     def __init__(
         self, *, pause: Callable[[], None], resume: Callable[[], None], on_empty: Callable[[], None]
     ) -> None:
-        """`on_empty` is called before `get` waits for an event."""
+        """If the queue is empty, `get` calls `on_empty` and then waits."""
         self._events: deque[tuple[Mapping[str, Any], int]] = deque()
         self._bytes = 0
         self._is_paused = False

@@ -47,7 +47,7 @@ class _Switch(DirectKind[NoParameters]):
         topic, subscription = await context.topic(), await context.subscription()
         was_paused = subscription.is_paused
         if self.pauses:
-            subscription.pause()  # Stop delivery before the row is written
+            subscription.pause()  # Stop delivery before the pause is stored
         try:
             stored = await topic.write(
                 lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),

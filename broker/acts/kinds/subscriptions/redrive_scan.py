@@ -96,7 +96,7 @@ async def scan(
     *,
     entries: int | None = None,
 ) -> AsyncIterator[Found]:
-    """Yield the matching messages in order, up to and including the position `through`.
+    """Yield the matching messages in order. `through` is the last position to scan.
 
     If `entries` is given, it is the maximum number of entries to read. The topic may be unloaded and loaded
     again during the scan, so the function `current` must return the subscription that is in memory now.

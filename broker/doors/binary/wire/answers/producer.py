@@ -53,7 +53,7 @@ def send_receipts(producer_id: int, receipts: Iterable[ReceiptFields]) -> list[b
         body = b"\x08%b\x10%b\x1a%c%b" % (producer, encode(sequence_id), len(where), where)
         if highest_sequence_id:
             body += b"\x20" + encode(highest_sequence_id)
-        size = len(body)  # At most 57, so each of the three sizes below takes one byte
+        size = len(body)  # At most 57, so each of the three sizes below fits in one byte
         # The bytes 08 07 encode the type SEND_RECEIPT. The byte 3a begins field 7.
         frames.append(b"\x00\x00\x00%c\x00\x00\x00%c\x08\x07\x3a%c%b" % (size + 8, size + 4, size, body))
     return frames
