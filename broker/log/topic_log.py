@@ -183,8 +183,8 @@ class TopicLog:
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Take the next sends from the queue, and return them as a batch with positions.
 
-        If another batch is in flight, sets `following` to the new batch. The last entry may make the batch larger than
-        `max_bytes`. Raises ValueError if no ledger is open, or if `following` is already set.
+        If another batch is in flight, the new batch follows it. The last entry may make the batch larger than
+        `max_bytes`. Raises ValueError if no ledger is open, or if another batch already follows.
         """
         ledger = self.ledgers.open_ledger()
         if ledger is None or self.following is not None:

@@ -213,7 +213,7 @@ def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)
     end = lane.log.end
-    if only_holes or not acked.complete:  # If `acked` is incomplete, later acks are unknown
+    if only_holes or not acked.complete:  # If the list of acks is incomplete, later acks are unknown
         end = acked.runs[-1][0] if acked.runs else mark_delete + 1
     return replace(
         lane,

@@ -1,4 +1,4 @@
-"""Acts that clients or policies cause. Operators cannot request these acts."""
+"""Acts that clients or policies cause, such as a seek. Operators cannot request these acts."""
 
 from __future__ import annotations
 

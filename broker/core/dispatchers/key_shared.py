@@ -202,7 +202,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        # Limit the number of entries from the queue ANYBODY, because their consumers may not be ready.
+        # An entry whose slot is unknown may need a consumer that is not ready, so apply the look-ahead limit.
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(

@@ -109,7 +109,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         self._has_started = True
 
     def release(self) -> None:
-        """Detach every consumer and stop watching for new topics."""
+        """Detach from every topic and stop watching for new topics."""
         super().release()
         if self._list is not None:
             self._list.detach()
