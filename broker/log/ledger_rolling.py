@@ -24,8 +24,8 @@ async def roll_ledgers(
 ) -> set[TopicLog]:
     """Seal the open ledger of each log, and open a new ledger in a segment. Not safe to cancel.
 
-    No append to any of the logs may run at the same time. Returns the logs with a new ledger. All other logs are
-    closed. Raises psycopg.Error if the server refuses the statement.
+    No append to any of the logs may run at the same time. Returns the logs that got a new ledger, and closes those
+    that did not. Raises psycopg.Error if the server refuses the statement.
     """
     rolls = {log: _roll_of(log) for log in logs}
 

@@ -44,7 +44,7 @@ class ActForm(forms.Form):
 
     @classmethod
     def is_on_one_partition(cls) -> bool:
-        """Return whether the act takes only one partition.
+        """Return whether the act works on only one partition.
 
         Call this method only if the act is on a subscription.
         """

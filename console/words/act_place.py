@@ -28,7 +28,7 @@ class ActPlace:
 
 
 def place_of(act: ActView) -> ActPlace:
-    """Return a link to the topic, subscription or namespace of the act."""
+    """Return the link that leads back from the act's page."""
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:
         return ActPlace(name=_("the acts"), url=reverse("console:acts"))

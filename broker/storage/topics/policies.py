@@ -55,7 +55,7 @@ async def change(
 
 
 async def overriding(connection: Connection, namespace_id: int, names: Sequence[str]) -> dict[str, int]:
-    """Return how many topics of the namespace set each of these policies. Policies that no topic sets are left out."""
+    """For each policy in `names`, count the topics of the namespace that set it. Leave out zeros."""
     cursor = await connection.execute(
         query("policies", "overriding"), {"namespace_id": namespace_id, "names": list(names)}
     )

@@ -226,7 +226,7 @@ class NonPersistentTopic:
             del self.subscriptions[subscription.name]
         self._leave_if_empty()
 
-    # -- policies and the end ------------------------------------------------------------------------------------
+    # -- policies and closing ------------------------------------------------------------------------------------
 
     def set_policies(self, policies: Policies) -> None:
         """Apply the new policies."""

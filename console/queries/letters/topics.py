@@ -214,7 +214,7 @@ def _published(ids: Sequence[int]) -> dict[int, _Published]:
     now_ms, until_ms = time.time_ns() // 1_000_000, rolled_up_until()
     day = frame_of(WINDOWS["24h"], now_ms)
     ends = ends_of(day, until_ms)
-    # Count the hour in points of one minute, because points of ten minutes are too coarse.
+    # Points of ten minutes are too coarse for the last hour.
     of_hour = ends_of(frame_of(window_of("1h", is_sum=True), now_ms), until_ms)
     ends |= {f"hour_{name}": at_ms for name, at_ms in of_hour.items()}
     rows = fetch(_Published, "letters", "published", {"ids": list(ids), **ends})
