@@ -32,7 +32,7 @@ class TlsListener:
         *,
         handshake_timeout_s: float,
     ) -> None:
-        """Each successful handshake calls `make_protocol`. `limits` counts connections before the handshake."""
+        """Each successful handshake calls `make_protocol`. `limits` counts a connection even before its handshake."""
         self._make_protocol = make_protocol
         self._certificates = certificates
         self._limits = limits

@@ -1,4 +1,4 @@
-"""Acts, which are recorded changes, and bookmarks."""
+"""The tables of acts and bookmarks. An act is a recorded change."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Act(models.Model):
     reason = models.TextField(default="")
     cursor_version = models.BigIntegerField(null=True)
     cursor_before = models.BinaryField(null=True)
-    acked_since = models.BinaryField(null=True)  # Later acks, which an undo keeps
+    acked_since = models.BinaryField(null=True)  # Client acks since the act, which an undo keeps
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
     # The unique constraint below already indexes this column.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)

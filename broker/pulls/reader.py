@@ -177,7 +177,7 @@ class PullReader:
         return Position(ledger.ledger_id, await self._search(topic, ledger, offset))
 
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
-        """Alternate interpolation and bisection, because interpolation alone is slow if batch sizes vary."""
+        """Alternate between interpolation and bisection, because interpolation alone is slow if batch sizes vary."""
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages
         turn = 0

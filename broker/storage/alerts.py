@@ -99,7 +99,7 @@ class Notification:
 
 
 def match_parameters(rules: Iterable[Mapping[str, object]], now_ms: int) -> dict[str, Any]:
-    """Return the parameters of the query `matches`."""
+    """Return the parameters of the query named `matches`."""
     return {
         "rules": json.dumps([dict(rule) for rule in rules]),
         "now_ms": now_ms,

@@ -96,7 +96,7 @@ class MultipleActiveDispatcher(ABC):
         """
 
     def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared counts pending entries by slot
-        """Update the counts after an entry stopped being pending."""
+        """Note that an entry is no longer pending."""
 
     # -- the interface `Dispatcher` ------------------------------------------------------------------------------
 
