@@ -151,9 +151,7 @@ class Compactor:
 
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
         stored = topic.compacted.stored
-        if (
-            stored is None or not stored.generation
-        ):  # If nothing is compacted yet, the survey covers the whole log
+        if stored is None or not stored.generation:  # The survey must cover the whole log
             is_next = not survey.generation
         else:
             is_next = (survey.generation, survey.begin) == (stored.generation, stored.horizon.position)
