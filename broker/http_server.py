@@ -140,7 +140,7 @@ class LimitedConnection(HTTPChannel):
             super().allContentReceived()
 
     def request_arrived(self) -> None:
-        """Stop the timer of the unfinished request. Safe to repeat."""
+        """Stop the timer for the arrival of a request. Safe to repeat."""
         if self._deadline is not None:
             if self._deadline.active():
                 self._deadline.cancel()

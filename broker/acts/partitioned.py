@@ -72,8 +72,8 @@ async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part
 async def plan_parts(kind: ActKind[P], parts: Sequence[Part], given: P) -> Plan:
     """Plan an act on several partitions.
 
-    A partition whose plan raises an error of `kind.leaves_out` is left out. Raises the first of these errors if all
-    partitions are left out.
+    If planning a partition raises an error listed in `kind.leaves_out`, the act skips the partition. Raises the first
+    of these errors if no partition remains.
     """
     planned: list[dict[str, Any]] = []
     first: ActInvalid | None = None

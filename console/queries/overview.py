@@ -1,4 +1,4 @@
-"""The numbers of the overview page."""
+"""Numbers that the overview page shows."""
 
 from __future__ import annotations
 

@@ -73,7 +73,10 @@ class _Field:
 
 
 def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
-    """Return `raw` as an instance of `shape`. Raises ActInvalid if a parameter is missing, unknown or wrong."""
+    """Return the parameters as an instance of the dataclass `shape`.
+
+    Raises ActInvalid if a parameter is missing, unknown or wrong.
+    """
     known = _fields(shape)
     unknown = raw.keys() - {field.name for field in known}
     if unknown:

@@ -151,7 +151,7 @@ class Compactor:
 
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
         stored = topic.compacted.stored
-        if stored is None or not stored.generation:  # Without copies, the survey must cover the whole log
+        if stored is None or not stored.generation:  # The survey must cover the whole log
             is_next = not survey.generation
         else:
             is_next = (survey.generation, survey.begin) == (stored.generation, stored.horizon.position)
@@ -238,10 +238,10 @@ class Compactor:
             logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
 
     async def empty(self, topic: Topic, through: Position) -> None:
-        """Delete the compacted messages of a topic that is truncated up to `through`. Safe to repeat.
+        """Delete the compacted messages of a truncated topic. Safe to repeat.
 
-        Does nothing if an entry after `through` is already compacted. Raises TopicFenced, PersistenceFailed,
-        psycopg.Error.
+        `through` is the last truncated position. Does nothing if a later entry is already compacted. Raises
+        TopicFenced, PersistenceFailed, psycopg.Error.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored
