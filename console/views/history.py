@@ -29,7 +29,7 @@ def history_sources(
 ) -> list[Source]:
     """Return the blocks `history` and `history_table`.
 
-    Chart points and table rows link to `past`, unless `past` is empty.
+    Chart points and table rows link to the address `past`, unless it is empty.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
 

@@ -28,7 +28,7 @@ from console.words.subscriptions import Standing, standing
 
 __all__ = ["WHY_EVERY_S", "partitioned_subscription", "standing_of"]
 
-WHY_EVERY_S: Final = 10  # An idle consumer causes no event
+WHY_EVERY_S: Final = 10  # Poll, because an idle consumer causes no event
 
 
 def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
