@@ -228,8 +228,8 @@ def apply(
 def check_planned(act: ActView) -> None:
     """Raise ActRefused if the broker has not planned this act yet.
 
-    Call this before `apply`, with the view that you used to check the user's rights. Before the plan exists, the view
-    may lack topics to which the act publishes.
+    Call this before `apply`, with the `ActView` that you used to check the user's rights. Before the plan exists, an
+    `ActView` may lack topics to which the act publishes.
     """
     if act.state == "plan_requested":
         raise ActRefused(f"act {act.id} is {act.state}: only a planned act can be applied", code="WrongState")

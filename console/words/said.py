@@ -26,7 +26,7 @@ def said(message: str, /, **values: object) -> Said:
 
 
 def said_many(one: str, many: str, /, n: int, **values: object) -> Said:
-    """Return `one` if `n` is 1, else `many`. The messages may contain `{n}`."""
+    """Return `one` if `n` is 1, else `many`. Both may contain `{n}`."""
     return _said(one if n == 1 else many, one, many, n, {"n": n, **values})
 
 

@@ -19,8 +19,8 @@ class ReadyLogs:
 
     def __init__(self) -> None:
         self._new: deque[TopicLog] = deque()
-        self._sound: deque[TopicLog] = deque()  # Needed no new ledger at the last check
-        self._full: deque[TopicLog] = deque()  # Needed a new ledger at the last check
+        self._sound: deque[TopicLog] = deque()  # Logs that needed no new ledger at the last check
+        self._full: deque[TopicLog] = deque()  # Logs that needed a new ledger at the last check
         self._is_turn_of_full = False
 
     def __len__(self) -> int:

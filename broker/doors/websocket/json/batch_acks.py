@@ -81,7 +81,7 @@ class BatchAcks:
             del self._partly[next(iter(self._partly))]
 
     def delivered(self, ledger_id: int, entry_id: int, members: int) -> None:
-        """Record which members of a batch the peer gets. `members` is a bitset."""
+        """Record which members of a batch the client gets. `members` is a bitset."""
         if members and not self._batch_index_acks:
             self._keep((ledger_id, entry_id), members)
 

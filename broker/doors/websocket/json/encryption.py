@@ -32,7 +32,7 @@ class MessageEncryption:
     """The fields that consumers need to decrypt one message."""
 
     param: bytes
-    compression: Compression = Compression.NONE  # The client compresses the payload before encryption
+    compression: Compression = Compression.NONE  # How the client compressed the payload before encryption
     uncompressed_bytes: int = 0
 
     def noted(self, keys: Sequence[EncryptionKey], metadata: MessageMetadata, payload: bytes) -> bytes:
