@@ -47,7 +47,7 @@ __all__ = ["ConsumerSocket"]
 class ConsumerSocket(PushSocket):
     """One consumer at `/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}`.
 
-    A source is a subscribed topic or partition. A letter is a message for the dead letter topic or the retry topic.
+    A source is a subscribed topic or partition. A letter is a message for the dead-letter topic or the retry topic.
     """
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:

@@ -63,10 +63,10 @@ class LetterBox(Protocol):
     """The part of `Letters` that sources use."""
 
     def bypasses(self, redeliveries: int) -> bool:
-        """Return whether a delivery with this redelivery count goes straight to the dead letter topic."""
+        """Return whether a delivery with this redelivery count goes straight to the dead-letter topic."""
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Write the entry at `position` to the dead letter topic, then grant `permits` to the broker."""
+        """Write the entry at `position` to the dead-letter topic, then grant `permits` to the broker."""
 
 
 class Outgoing(NamedTuple):

@@ -111,7 +111,7 @@ class Letters:
         if self._dead_letter is not None:
             given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
             if without_own:
-                # Each topic must come before its dead letter topic, whose default name is longer.
+                # Each topic must come before its dead-letter topic, whose default name is longer.
                 bases.sort(key=lambda base: len(base.full))
             for base in bases:
                 if base.full in own:
@@ -124,7 +124,7 @@ class Letters:
         return [topic for topic in topics if TopicName.parse(topic).base not in own]
 
     def dead_letter_topic(self, topic: TopicName) -> str | None:
-        """Return the full name of the topic's dead letter topic, or None."""
+        """Return the full name of the topic's dead-letter topic, or None."""
         chosen = self._dead_letter_topics.get(topic.base)
         return None if chosen is None else chosen.full
 
