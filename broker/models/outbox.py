@@ -13,7 +13,7 @@ class Outbox(models.Model):
     The table has no foreign key, so that publishing a message locks no other row.
     """
 
-    topic = models.TextField()  # Full name, or a short name if the project inserted the row without `publish`
+    topic = models.TextField()  # Full or short name
     key_hash = models.IntegerField(null=True)
     deliver_at_ms = models.BigIntegerField()  # 0 means at once
     data = models.BinaryField()  # The encoded entry

@@ -159,7 +159,7 @@ class _Stored:
     ledgers: list[LedgerInfo]
     segments: dict[int, int]  # Segment ids by ledger id
     files: dict[int, str]  # File names of offloaded ledgers, by ledger id
-    left_open: list[LedgerInfo]  # Open ledgers before the last ledger
+    left_open: list[LedgerInfo]  # Unsealed ledgers before the last ledger
     subscriptions: list[cursor_store.SubscriptionRow]
     delayed: list[tuple[int, Sequence[int]]]  # Pairs of a ledger id and the ids of delayed entries
     undos: list[act_store.OpenUndo]

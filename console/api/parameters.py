@@ -33,7 +33,7 @@ SearchText = Annotated[str, AfterValidator(_comparable)]
 """Text without a NUL. Leading and trailing whitespace is removed."""
 
 StorableText = Annotated[str, BeforeValidator(_storable)]
-"""Text that PostgreSQL can store. Null becomes the empty string."""
+"""Text that PostgreSQL can store. A JSON null becomes the empty string."""
 
 
 class TopicPath(BaseModel):

@@ -53,7 +53,7 @@ class ActRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActsAsked:
-    """The filters of the act log, and the start of the page. "" means no filter."""
+    """The filters of the act log, and the start of the page. An empty string means no filter."""
 
     search: str = ""
     kind: str = ""

@@ -57,7 +57,7 @@ def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> 
     try:
         return [{"ledger_id": store.ledger_id, **row} for row in _QUERIES[name](files, store, parameters)]
     except (LedgerFileDamaged, LedgerFileMissing):
-        raise  # The storage has not failed
+        raise  # One bad file must not block the other files
     except OffloadUnavailable as error:
         _away[files] = (time.monotonic() + _PAUSE_S, str(error))
         raise

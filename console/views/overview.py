@@ -51,7 +51,8 @@ _Diagnosed: TypeAlias = tuple[WorstRow, SubscriptionHead | None, list[Finding]]
 _HOUR = "1h"
 _SAID_APART = (no_broker.RULE.id, backlog_quota.RULE.id)
 UNREAD = 3
-EVERY_S = 10  # The page gets no event about a subscription that it does not show
+# The page polls, because it gets no event about a subscription that it does not show.
+EVERY_S = 10
 
 
 @require_safe
