@@ -171,7 +171,7 @@ def tokens() -> list[AccessToken]:
 def set_permissions(
     subject: Subject, role: str, permissions: Collection[str], *, who: str, origin: str
 ) -> None:
-    """Replace the permissions of a role on a subject. Safe to repeat.
+    """Replace the permissions of a role on a subject, such as a topic. Safe to repeat.
 
     Raises ValueError if a permission cannot be granted on the subject, and NotAllowed for an invalid name.
     """

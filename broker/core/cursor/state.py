@@ -67,7 +67,7 @@ class AckOverlay:
     mark_delete: Position = LATEST  # Mark-delete right after the act
     through: Position = EARLIEST  # Highest cumulative ack at or below `mark_delete`
     chunks: tuple[AckChunk, ...] = ()
-    # Entries beyond mark-delete that the act acked. Their ack sets have the members that the act left unacked.
+    # Acks beyond mark-delete that the act added. An ack set has the members that the act left unacked.
     passed: tuple[AckChunk, ...] = ()
 
 

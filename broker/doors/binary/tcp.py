@@ -164,7 +164,7 @@ class TcpListener:
             self._tls.stop_accepting()
 
     def pause_reading(self) -> None:
-        """Stop reading from every connection permanently."""
+        """Stop reading from every connection until `stop` closes it."""
         for protocol in self._protocols:
             protocol.pause_reading()
 

@@ -48,7 +48,7 @@ class FrameTransport(Protocol):
         """Wait until the socket is writable or lost. Safe to cancel."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer. If no message arrives within `timeout_ms`, drop the connection and return False.
+        """Ping the peer. If no pong or message arrives within `timeout_ms`, drop the connection and return False.
 
         If the server has paused reading from the peer, return True. Safe to cancel.
         """

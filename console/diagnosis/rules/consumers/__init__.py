@@ -1,1 +1,1 @@
-"""Rules that find a cause in the consumers."""
+"""Rules that find a backlog's cause in the consumers."""

@@ -1,1 +1,1 @@
-"""Rules that find a cause in a setting or an operator's act."""
+"""Rules that find a backlog's cause in a setting or an operator's act."""
