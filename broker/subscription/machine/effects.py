@@ -119,7 +119,7 @@ class SettleWhenDurable(NamedTuple):
 
 
 class TellActive(NamedTuple):
-    """On Failover, tell a consumer whether it is active."""
+    """Tell a consumer of a Failover subscription whether it is active."""
 
     key: int
     waits: bool  # Whether to wait until SUBSCRIBE is answered

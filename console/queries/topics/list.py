@@ -166,7 +166,7 @@ def _number(value: float) -> float:
 
 
 def topic_rows(ids: Sequence[int]) -> list[TopicRow]:
-    """Return the numbers of these topics, in no particular order."""
+    """Return the rows of these topics, in no particular order."""
     return fetch(TopicRow, "topics", "numbers", {"ids": list(ids)})
 
 

@@ -1,4 +1,4 @@
-"""Numbers, partitions, subscriptions and waiting pulls of one topic.
+"""Totals, partitions, subscriptions and waiting pulls of one topic.
 
 A pull is a request for messages from an offset. The broker parks a pull until a message arrives or the pull times out.
 """
@@ -111,7 +111,7 @@ class ParkedPull:
 class ParkedQueue:
     """The waiting pulls of one queue, which is a partition or a topic without partitions."""
 
-    queue: int  # Number of the partition, or 0 if the topic is not partitioned
+    queue: int  # The partition's number, or 0 if the topic is not partitioned
     topic_name: str
     pulls: int
     oldest: tuple[ParkedPull, ...]  # At most 50 pulls
