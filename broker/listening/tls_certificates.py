@@ -1,6 +1,6 @@
 """Load the certificate that all TLS ports use, and reload it when its files change.
 
-Open connections keep the old certificate.
+Existing connections keep the old certificate.
 """
 
 from __future__ import annotations

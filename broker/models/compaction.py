@@ -53,7 +53,7 @@ class CompactedEntry(models.Model):
     generation = models.BigIntegerField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
-    messages = models.IntegerField()  # Includes the messages that compaction removed
+    messages = models.IntegerField()  # Number of messages in the original entry
     flags = models.SmallIntegerField()
     key_hash = models.IntegerField(null=True)
     append_ms = models.BigIntegerField()

@@ -121,7 +121,7 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    # On Exclusive and Failover, the time of the latest delivery to the consumer.
+    # On Exclusive and Failover, this is instead the time of the latest delivery to the consumer.
     oldest_delivered_ms: int
     oldest_position: str  # Position of the oldest entry in flight as ledger:entry, or empty
 

@@ -60,5 +60,5 @@ def read_time(text: str) -> int | None:
 
 
 def filled_in(cleaned: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out empty values, so that the act's defaults apply."""
+    """Leave out empty values, so that the defaults apply."""
     return {name: value for name, value in cleaned.items() if value not in ("", None)}

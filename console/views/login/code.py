@@ -1,4 +1,4 @@
-"""The second page of a login, which asks for a code of the authenticator app or for a recovery code."""
+"""The second page of a login, which asks for a code from the authenticator app or for a recovery code."""
 
 from __future__ import annotations
 
