@@ -238,7 +238,7 @@ class Consumer(Member):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Close the subscription's consumers and move the cursor to `position`. Cancelling does not stop the move.
 
-        On Failover, only the active consumer and this consumer are closed. Raises BrokerError on failure.
+        A Failover subscription closes only the active consumer and this consumer. Raises BrokerError on failure.
         """
         await self._subscription.seek_position(self, position, remaining)
 
@@ -295,7 +295,7 @@ class Consumer(Member):
                 )
 
     def tell_active(self, is_active: bool) -> None:
-        """On Failover, tell the client whether this consumer is active."""
+        """Tell the client whether this consumer is active on a Failover subscription."""
         if self.is_open:
             try:
                 self.sink.on_active_change(is_active)

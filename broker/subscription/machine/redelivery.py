@@ -159,7 +159,7 @@ class Redelivery:
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """On Failover, tell a new consumer whether it is active. If a switch is planned, tell the consumer later."""
+        """Tell a new Failover consumer whether it is active. If a switch is planned, tell the consumer later."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
