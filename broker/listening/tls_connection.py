@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 __all__ = ["TlsConnection"]
 
 _READ_BYTES: Final = 64 * 1024
-_LINGER_S: Final = 5.0  # Time to send the alert after a failed handshake
+_LINGER_S: Final = 5.0  # Time limit for sending the TLS alert after a failed handshake
 
 
 class TlsConnection(asyncio.Protocol, asyncio.Transport):

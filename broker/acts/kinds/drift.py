@@ -1,4 +1,7 @@
-"""How much a plan's counts may change before the plan is applied."""
+"""How much a plan's counts may change before the plan is applied.
+
+An act is a change that the broker plans and then applies.
+"""
 
 from __future__ import annotations
 

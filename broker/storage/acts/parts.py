@@ -64,6 +64,6 @@ async def finish_whole(
 
 
 async def parts_of(connection: Connection, act_id: int) -> dict[str, int]:
-    """Return the ids of an act's applied parts by topic, in recorded order."""
+    """Return the ids of an act's applied parts by topic, oldest first."""
     cursor = await connection.execute(query("acts", "parts"), (act_id,))
     return {row[1]: int(row[0]) for row in await cursor.fetchall()}

@@ -15,6 +15,6 @@ __all__ = ["tick"]
 def tick() -> int:
     """Tell the broker which subscriptions have overdue deliveries, and which topics have delayed messages that are due.
 
-    Returns how many need work. Safe to repeat.
+    Returns how many subscriptions and topics need work. Safe to repeat.
     """
     return sweep.tick(time.time_ns() // 1_000_000)
