@@ -65,7 +65,7 @@ class PendingRow:
     """Entries that were delivered together and wait for an ack.
 
     For an Exclusive or Failover subscription, the rows cover the entries after mark-delete, up to the last entry read.
-    The first row counts all unacked messages, and the other rows count none.
+    The total of unacked messages is in the first row. In the other rows, `messages` is 0.
     """
 
     subscription_id: int

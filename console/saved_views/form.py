@@ -16,7 +16,7 @@ from console.saved_views.lists import MOST_PATH
 __all__ = ["NameForm", "SaveForm"]
 
 _MOST_NAME: Final = 80
-_MOST_GIVEN: Final = 100_000  # Limit in characters, including parameters that are not saved
+_MOST_GIVEN: Final = 100_000  # Longest query in characters, including parameters that are not saved
 
 
 class NameForm(forms.Form):

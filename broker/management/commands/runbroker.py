@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 class Command(BaseCommand):
     """Runs the broker.
 
-    Exits with 78 if a setting cannot be used, or if another version of Vela migrated the database. Exits with 75 if
-    another broker uses the database, and with 1 after other failures.
+    Exits with 78 if a setting cannot be used, or if the database has migrations that this version of Vela lacks. Exits
+    with 75 if another broker uses the database, and with 1 after other failures.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."

@@ -90,7 +90,7 @@ def refuse(act_id: int, *, who: str, origin: str, error: str, error_code: str) -
 
 
 def get(act_id: int) -> Row | None:
-    """Return the act's row from the query `get`, or None."""
+    """Return the act's row, or None if the act does not exist."""
     with short_connection("vela act") as connection:
         return connection.execute(query("acts", "get"), (act_id,)).fetchone()
 

@@ -1,6 +1,6 @@
 """Move the cursors of several partitions in one transaction.
 
-An act is the stored record of the request that caused the moves.
+An act is a change that the broker records.
 """
 
 from __future__ import annotations

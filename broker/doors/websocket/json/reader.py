@@ -21,7 +21,7 @@ _decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderFrame:
-    """Counts the objects in one frame of a reader."""
+    """The result of decoding a reader's frame."""
 
     processed: int  # Messages that the client reports as processed
     end_of_topic_requests: int
