@@ -18,7 +18,7 @@ from broker.storage.connection import Connection, connect
 
 __all__ = ["PreparedConnection"]
 
-# PostgreSQL plans an append only once, so the plan must suit a table that grows. See
+# PostgreSQL plans an append just once, so the plan must suit a table that grows. See
 # docs/decisions/0049-appends-planned-once.md.
 _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 

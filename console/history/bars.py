@@ -16,7 +16,7 @@ _LEAST: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """An SVG path, and the numbers that it shows."""
+    """A bar chart as an SVG path."""
 
     path: str
     most: int | None  # None if no place has a value
@@ -25,7 +25,7 @@ class Bars:
 
 
 def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:
-    """Draw a bar chart with one place for each key."""
+    """Draw a bar chart of `values`, with room for `places` bars."""
     keys = [first + step * number for number in range(places)]
     known = {key: values[key] for key in keys if key in values}
     most = max(known.values(), default=None)

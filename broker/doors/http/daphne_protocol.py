@@ -332,7 +332,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._on_writable.append(callback)
 
     def output_paused(self) -> None:
-        """Remember that Twisted's buffer has more than 64 KiB."""
+        """Called when Twisted's buffer has more than 64 KiB."""
         self._is_output_paused = True
 
     def output_drained(self) -> None:
