@@ -30,7 +30,7 @@ class Piece:
     entries: Sequence[StoredEntry]
     # Each step is the distance from the previous returned entry, counted in log entries.
     steps: Sequence[int]
-    gone: int  # Number of entries trimmed or moved after the log was read
+    gone: int  # Number of entries trimmed or moved before the query ran
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ def post_only(
 ]:
     """Let POST through to the view, and redirect GET to the page with the form.
 
-    `names` are the view's arguments that the page's URL needs. After a login, a browser repeats the request as GET.
+    After a login, a browser repeats a POST as GET. `names` are the view's arguments that the page's URL needs.
     """
 
     def decorate(

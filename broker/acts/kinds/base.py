@@ -2,8 +2,8 @@
 
 Most acts are changes by an operator, such as a cursor reset. Such an act is planned first and then applied.
 
-The broker runs acts one after another, so `plan` and `apply` must be fast. Only an act with `is_long` may have a slow
-`apply`.
+The broker runs acts one after another, so `plan` and `apply` must be fast. The only exception is
+the `apply` of an act with `is_long`.
 """
 
 from __future__ import annotations
