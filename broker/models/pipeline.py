@@ -49,7 +49,7 @@ class PipelineRun(models.Model):
     write_id = models.TextField(default="")
     pinned = models.JSONField(default=dict)  # A run that continues this run reuses this message range
     state = models.CharField(max_length=16, choices=State)
-    stages = models.JSONField(default=list)  # Objects with `name`, `done`, `of` and `began_ms`
+    stages = models.JSONField(default=list)  # Objects with the fields `name`, `done`, `of` and `began_ms`
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     log = models.TextField(default="")
@@ -101,7 +101,7 @@ class InsightHour(models.Model):
     top_keys = models.JSONField()  # At most 10 objects with `key`, `messages` and `bytes`
     # Dead letters by origin, as at most 10 objects with `topic`, `subscription` and `messages`.
     letters = models.JSONField()
-    # Objects with `name`, `acked`, `redelivered`, `out`, `ack_p50_ms`, `ack_p95_ms` and `ack_p99_ms`.
+    # Objects with the fields `name`, `acked`, `redelivered`, `out`, `ack_p50_ms`, `ack_p95_ms` and `ack_p99_ms`.
     subscriptions = models.JSONField()
     # Unacked messages with many redeliveries, as objects with `subscription`, `id` and `count`.
     poison = models.JSONField()

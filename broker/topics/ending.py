@@ -144,8 +144,8 @@ class Endings:
         """Delete a topic with its partitions, messages and subscriptions. Not safe to cancel.
 
         Raises TopicBusy if clients are connected, unless `force` is True. Raises TopicBusy if the topic has
-        subscriptions, unless `force` or `with_subscriptions` is True. Raises TopicBusy if `only_if` returns False for a
-        loaded topic.
+        subscriptions, unless `force` or `with_subscriptions` is True. Raises TopicBusy if the callback `only_if`
+        returns False for a loaded topic.
 
         Raises NotAllowed for a partition. Also raises TopicNotFound, TopicFenced, psycopg.Error. After TopicFenced, the
         topic still exists.

@@ -44,9 +44,9 @@ class UserRow:
 
 
 def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
-    """Return a page of users, sorted by name, and the value of `after` for the next page.
+    """Return a page of users, sorted by name, and the `after` argument for the next page.
 
-    The value is "" if there is no next page.
+    The argument is "" if there is no next page.
     """
     found = User.objects.filter(username__icontains=search) if search else User.objects.all()
     if after:
@@ -63,7 +63,7 @@ def user_named(name: str) -> UserRow | None:
 def others_with(role: Role, namespaces: Iterable[str], *, without: str) -> list[str]:
     """Return the names of at most 5 active users who have at least this role in all these namespaces.
 
-    The user named in `without` is left out.
+    The argument `without` is the name of a user to leave out.
     """
     found = User.objects.filter(is_active=True).exclude(username=without)
     for namespace in set(namespaces):

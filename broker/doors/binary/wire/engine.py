@@ -99,8 +99,8 @@ class ServerEngine:
     def receive(self, data: bytes | bytearray | memoryview, *, most: int = _EVERY_COMMAND) -> list[Event]:
         """Decode bytes from the peer and return the events of complete commands.
 
-        `most` limits the number of commands. A long command counts as several. While `has_more` is True, call this
-        method again, with or without new bytes.
+        The argument `most` limits the number of commands. A long command counts as several. While `has_more` is True,
+        call this method again, with or without new bytes.
 
         If the peer violates the protocol, this method enters state FAILED and raises RemoteProtocolError. The error's
         `events` are the valid commands before the violation. Raises LocalProtocolError if the state is already FAILED.

@@ -1,1 +1,1 @@
-"""Rules that find a cause in the messages."""
+"""Diagnosis rules about messages."""
