@@ -91,7 +91,7 @@ def steps(
 
     - Steps that begin at or after `known_until_ms`.
     - Steps that end at or before `known_from_ms` and have no point.
-    - Steps that overlap an `unread` range of time.
+    - Steps that overlap a range in `unread`.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
@@ -154,7 +154,7 @@ def summed_steps(series: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
 
 
 def thinned(found: Sequence[Step], most: int) -> tuple[Step, ...]:
-    """Join neighbouring steps if there are more than `most`."""
+    """Join neighbouring steps if there are too many."""
     by = -(-len(found) // most)
     return tuple(_joined(found[at : at + by]) for at in range(0, len(found), by))
 

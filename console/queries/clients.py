@@ -171,8 +171,8 @@ class ConsumerRow:
     last_flow_ms: int  # 0 means never
     last_delivery_ms: int  # 0 means never
     last_ack_ms: int  # 0 means never
-    # Delivery time of the oldest unacked message. On an Exclusive or Failover subscription, this is the time of the
-    # latest delivery. 0 means that no message is unacked, or that the subscription is not durable.
+    # Delivery time of the oldest unacked message. On an Exclusive or Failover subscription, this is instead the time of
+    # the latest delivery. 0 means that no message is unacked, or that the subscription is not durable.
     oldest_delivered_ms: int
     updated_ms: int
     properties: dict[str, str]

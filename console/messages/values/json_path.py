@@ -16,7 +16,7 @@ __all__ = ["OPERATORS", "JsonPathInvalid", "JsonTest", "Operator", "Step", "pars
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "exists"]
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
 
-Step = str | int | None  # Name in an object, index in an array, or None for every item
+Step = str | int | None  # Name in an object, or index in an array; None means every item
 
 _MOST_STEPS: Final = 50
 _MOST_FOUND: Final = 10_000
@@ -32,7 +32,7 @@ class JsonPathInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonTest:
-    """A test that at least one value at the path must pass."""
+    """A test of a JSON document. At least one value at the path must pass."""
 
     path: tuple[Step, ...]
     operator: Operator
