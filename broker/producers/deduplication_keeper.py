@@ -36,7 +36,7 @@ UNKNOWN_TAIL_ENTRIES = 10_000  # Number of entries to read if no state is stored
 class DeduplicatedTopic(Protocol):
     """The part of a topic that deduplication needs."""
 
-    deduplication: TopicDeduplication | None  # None if deduplication is off and no repeat waits
+    deduplication: TopicDeduplication | None  # None if deduplication is off and no repeated send waits
 
     @property
     def name(self) -> TopicName: ...

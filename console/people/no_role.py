@@ -22,7 +22,7 @@ _MOST_GROUPS: Final = 20
 
 
 def explain(request: HttpRequest, name: str, groups: Sequence[str], settings: LoginSettings) -> None:
-    """Store the names of the user, the login server and the groups in the session."""
+    """Put the names of the user, the login server and the groups into the session."""
     request.session[_KEY] = {
         "name": name,
         "server": settings.oidc_name,

@@ -24,7 +24,7 @@ class SameAct:
 
 
 def same_act(act: ActView, api_url: str) -> SameAct | None:
-    """Return the command and the request, or None if acts of this kind cannot be planned.
+    """Return the command and the request, or None if they cannot plan acts of this kind.
 
     `api_url` is the full URL of `/api/v1`.
     """

@@ -1,6 +1,6 @@
 """Read `htpasswd` files with bcrypt or apr1 hashes, and check passwords.
 
-Check passwords in a thread, because a bcrypt hash of cost 10 takes 50 ms.
+Call `fits` in a thread, because a bcrypt hash of cost 10 takes 50 ms.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ ANYBODY: Final = 0  # Queue of entries that any consumer may get, or whose slot 
 
 
 class ReplayQueues:
-    """Numbered queues of positions. Each position is in exactly one queue.
+    """Numbered queues of positions. A position is in at most one queue.
 
     Every queue except ANYBODY is *bound* to one consumer or to one hash slot. A consumer's queue has the number
     `consumer.key`. A slot's queue has the number `-1 - slot`.

@@ -108,7 +108,7 @@ async def load(connection: Connection, topic_id: int) -> StoredCompaction | None
 
 
 async def begin(connection: Connection, *, topic_id: int, owner_epoch: int, horizon: Horizon) -> int | None:
-    """Begin a run and return its number. Only a topic's first run stores `horizon`."""
+    """Begin a run and return its number. Ignores `horizon` unless this is the topic's first run."""
     cursor = await connection.execute(
         query("compaction", "begin"), {**_guard(topic_id, owner_epoch), **_place(horizon)}
     )

@@ -29,7 +29,7 @@ class Pace:
         self._began_s = self._reported_s = self._loop.time()
 
     async def read(self, piece: Sequence[StoredEntry]) -> None:
-        """Count the entries just read, wait as long as the rate requires, and report the progress."""
+        """Count the bytes just read, wait as long as the rate requires, and report the progress."""
         self.read_bytes += sum(len(entry.data) for entry in piece)
         ahead_s = self.read_bytes / self._bytes_per_s - (self._loop.time() - self._began_s)
         await asyncio.sleep(max(0.0, ahead_s))
