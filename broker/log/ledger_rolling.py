@@ -1,6 +1,6 @@
 """Seal the open ledgers of many topics and open new ledgers, with one statement.
 
-A segment is a set of PostgreSQL tables with the ledgers of many topics.
+A segment is a pair of PostgreSQL tables with the ledgers of many topics.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Seal the open ledgers of idle topics.
 
-An open ledger would keep its segment (a set of PostgreSQL tables) from being dropped.
+An open ledger would keep its segment (a pair of PostgreSQL tables) from being dropped.
 """
 
 from __future__ import annotations

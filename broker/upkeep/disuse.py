@@ -96,7 +96,7 @@ class Disuse:
     async def visit_idle_topics(self, after: int) -> int:
         """Check topics that are not in memory and have ids above `after`.
 
-        Returns the value of `after` for the next call.
+        Return the id from which the next call should go on.
         """
         known = [topic.topic_id for topic in self._topics.all()]
         found = await repeat_until_done(

@@ -1,6 +1,6 @@
 """The logs that wait for a lane. A lane is a task of the writer.
 
-A segment is a set of PostgreSQL tables with the ledgers of many topics.
+A segment is a pair of PostgreSQL tables with the ledgers of many topics.
 """
 
 from __future__ import annotations

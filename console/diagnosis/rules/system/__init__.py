@@ -1,1 +1,1 @@
-"""Rules that find a cause in Vela's processes, the database or the log."""
+"""Rules that find a backlog's cause in Vela's processes, the database or the log."""
