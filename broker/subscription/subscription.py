@@ -250,7 +250,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def delayed_entries(self) -> int:
-        """How many of the topic's delayed entries this subscription does not deliver yet."""
+        """The number of the topic's delayed entries that this subscription does not deliver yet."""
         return len(self._delayed) if self._delayed.passes_over(self.type) else 0
 
     @property
@@ -483,7 +483,7 @@ class Subscription(SubscriptionRunner):
         self._state.begin_at(position)
 
     def place(self) -> Position:
-        """Return the position after mark-delete, or the position of `begin_at` until mark-delete moves."""
+        """Return the position after mark-delete, or the one set by `begin_at` if mark-delete has not moved since."""
         return self._state.place()
 
     def unacked_through(self, position: Position) -> list[Range]:

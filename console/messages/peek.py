@@ -65,7 +65,7 @@ class PeekedMessage:
 
     @property
     def message_id(self) -> str:
-        """Return the message id for an operator's change."""
+        """Return the message id as text."""
         return str(MessageId(self.ledger_id, self.entry_id, batch_index=self.batch_index))
 
 

@@ -325,7 +325,7 @@ def loses_messages(plan: Mapping[str, Any]) -> bool:
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return words for the effect on messages acked since the preview, or "" if there is no effect."""
+    """Return words for the act's effect on messages acked since the preview, or "" if there is no effect."""
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0

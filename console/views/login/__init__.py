@@ -1,1 +1,1 @@
-"""The pages of a login."""
+"""The login pages."""
