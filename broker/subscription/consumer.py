@@ -238,7 +238,7 @@ class Consumer(Member):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Close the subscription's consumers and move the cursor to `position`. Cancelling does not stop the move.
 
-        A Failover subscription closes only the active consumer and this consumer. Raises BrokerError on failure.
+        For Failover, only the active consumer and this consumer are closed. Raises BrokerError on failure.
         """
         await self._subscription.seek_position(self, position, remaining)
 

@@ -411,7 +411,7 @@ class Subscription(SubscriptionRunner):
             super().remove_consumer(consumer)
 
     def served_consumers(self) -> list[Consumer]:
-        """Return the consumers that a cursor reset closes. A Failover subscription closes only the active consumer."""
+        """Return the consumers that a cursor reset closes. For Failover, this is only the active consumer."""
         return [self.consumers[key] for key in self._machine.served()]
 
     # -- calls of the topic --------------------------------------------------------------------------------------
