@@ -28,7 +28,7 @@ class Variable:
     name: str
     unit: str
     help: str
-    is_secret: bool = False  # Error messages hide the value
+    is_secret: bool = False  # Whether error messages hide the value
 
 
 @dataclass(frozen=True, slots=True)

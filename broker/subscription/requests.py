@@ -78,7 +78,7 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) means there is no message
-    batch_size: int  # Number of the message in its batch, from 1; 0 means no batch
+    batch_size: int  # Messages in the batch up to and including this one; 0 means no batch
     mark_delete: Position
 
 
@@ -107,7 +107,7 @@ class ConsumerSink(Protocol):
         """Return whether the client can receive more."""
 
     def on_end_of_topic(self) -> None:
-        """Note that the topic is terminated and the subscription has acked all messages."""
+        """React when the topic is terminated and the subscription has acked all messages."""
 
     def on_consumer_closed(self, reason: str) -> None:
         """Tell the client that the broker detached the consumer."""

@@ -90,7 +90,7 @@ class PlaceForm(ActForm):
         return given
 
     def place(self) -> dict[str, Any]:
-        """Return the act's parameters for the chosen place."""
+        """Return the parameters for the chosen place."""
         given = self.cleaned_data
         match given["to"]:
             case "time":

@@ -45,7 +45,7 @@ class Effect(StrEnum):
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
     """Return the latest acts that changed these subscriptions' cursors.
 
-    Returns at most MOST_ACTS + 1 acts for each subscription.
+    Returns at most MOST_ACTS + 1 acts for each subscription. The extra act shows that there are more than MOST_ACTS.
     """
     if not subscriptions:
         return []

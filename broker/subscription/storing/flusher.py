@@ -41,7 +41,7 @@ __all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
-# Limits of one statement. The last cursor in a statement may exceed them.
+# Limits of one statement. Its last cursor may exceed the limits of chunks and ack sets.
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # A chunk of a cursor covers 32,768 entries
 MAX_ACK_SETS = 50_000
