@@ -17,7 +17,7 @@ ShortConnection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 def short_connection(name: str, *, statement_timeout_ms: int = 0) -> ShortConnection:
     """Open a connection in autocommit mode. Raises psycopg.OperationalError.
 
-    pg_stat_activity shows the connection as `name`. A timeout of 0 means the server's default.
+    `name` appears in pg_stat_activity. A timeout of 0 means the server's default.
     """
     where = conninfo()
     parameters = keep_alive(where)

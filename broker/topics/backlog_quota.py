@@ -127,7 +127,7 @@ class BacklogQuota:
         return [each for each in self._topic.subscriptions.values() if each.is_durable]
 
     async def _age_ms(self, subscription: Subscription) -> int:
-        """Return the age of the oldest unacked entry, or of its ledger if the ledger is younger than the quota."""
+        """Return the age of the oldest unacked entry, or of its ledger if the ledger's age is within the quota."""
         topic = self._topic
         position = subscription.cursor.read_from()
         ledger = topic.log.ledgers.get(position.ledger_id)
@@ -140,7 +140,7 @@ class BacklogQuota:
         if known is None or known[0] != position:
             appended_ms = await topic.reader.append_ms(position)
             if appended_ms is None:
-                return 0  # The entry was trimmed meanwhile
+                return 0  # The entry has been trimmed
             known = self._oldest[subscription.name] = (position, appended_ms)
         return now_ms - known[1]
 

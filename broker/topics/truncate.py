@@ -42,7 +42,7 @@ class Truncator:
         self._flusher = flusher
 
     async def measure(self, topic: Topic, through: Position | None = None) -> Truncation:
-        """Return the effect that `truncate` would have now. `through` defaults to the last position."""
+        """Return the effect that `truncate` would have now."""
         ledgers = topic.log.ledgers
         through = ledgers.last_position() if through is None else through
         skipped = 0
@@ -54,7 +54,7 @@ class Truncator:
         return Truncation(through=through, skipped_messages=skipped, freed_bytes=freed)
 
     async def truncate(self, topic: Topic, through: Position) -> int:
-        """Move every durable subscription past `through`, and trim the ledgers that nobody needs. Safe to repeat.
+        """Move every durable subscription past a position, and trim the ledgers that nobody needs. Safe to repeat.
 
         Returns the freed bytes. Consumers stay connected.
         """

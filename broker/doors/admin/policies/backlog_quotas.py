@@ -26,7 +26,7 @@ _MAP: Final = TypeAdapter(dict[QuotaType, BacklogQuota])
 
 
 def quota_map(found: Values) -> dict[str, BacklogQuota]:
-    """Return the backlog quotas in `found`, by type."""
+    """Return the backlog quotas by type."""
     policy = found.get("backlog_quota_policy", _DEFAULT_POLICY)
     quotas: dict[str, BacklogQuota] = {}
     if found.get("backlog_quota_bytes", -1) >= 0:
@@ -75,7 +75,7 @@ def write_quota(given: BacklogQuota, kind: QuotaType, found: Values) -> dict[str
 def write_map(given: object) -> dict[str, object]:
     """Return the policies that set the quotas of a `backlog_quota_map`.
 
-    Raises Refused(400) if `given` is not a map of quotas, and Refused(412) if the quotas differ in `policy`.
+    Raises Refused(400) if the map is malformed, and Refused(412) if its quotas differ in `policy`.
     """
     try:
         quotas = _MAP.validate_python(given)
