@@ -1,4 +1,4 @@
-"""The slot selector of AUTO_SPLIT without a hash ring: a new consumer takes half of the largest range."""
+"""Choose the hash slots of Key_Shared consumers. A new consumer takes half of the largest range."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ async def commit_together(
     undo_window_s: int,
     result: Callable[[], Mapping[str, object]],
 ) -> list[MovedPart]:
-    """Change the cursors, and store changes, snapshots and results in one transaction.
+    """Move the cursors, and store everything in one transaction.
 
     Call this inside the `moving` block of every cursor. Raises TopicFenced if another broker has taken over a topic,
     and PersistenceFailed if the database refuses the moves. After an error, all cursors are where they were before.

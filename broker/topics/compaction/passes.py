@@ -92,7 +92,7 @@ def stayed(
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:
     """Yield the entries that the last compaction kept, then the log's later entries up to `through`.
 
-    Raises TopicFenced if the topic is closed, and any error of a read.
+    Raises TopicFenced if the topic is closed. Raises the errors of a read.
     """
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
