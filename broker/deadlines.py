@@ -1,6 +1,6 @@
 """One heap and one timer for all timed work in the broker.
 
-VELA_WHEEL=0 switches the timer off. A periodic Celery task then still calls `run_due`.
+VELA_WHEEL=0 switches the timer off. Even then, a periodic Celery task triggers `run_due`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Store the user in the session between the password and the second factor."""
+"""After a correct password, store the user in the session until the login is complete."""
 
 from __future__ import annotations
 

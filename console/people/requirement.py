@@ -46,7 +46,7 @@ def lack_a_required_factor() -> Q | None:
 
 
 def with_needs_more(users: QuerySet[Any]) -> QuerySet[Any]:
-    """Add `needs_more`, which tells whether a user needs more than the password to log in."""
+    """Annotate each user with `needs_more`: whether the user needs more than the password to log in."""
     lacking = lack_a_required_factor()
     more = Q(_has_factor())
     annotated: QuerySet[Any] = users.annotate(needs_more=more if lacking is None else more | lacking)

@@ -84,7 +84,7 @@ def fetch_text(row_type: type[T], text: str, parameters: Mapping[str, Any]) -> l
 def fetch_entries(
     row_type: type[T], name: str, stores: Collection[Store], parameters: Mapping[str, Any]
 ) -> list[T]:
-    """Run a query of log.sql on segments, which are tables of entries, and on files of offloaded ledgers.
+    """Run a query of log.sql on segments and on files of offloaded ledgers. A segment is a pair of tables of entries.
 
     Leaves out dropped segments, and files that retention has deleted. Raises
     pipeline.errors.OffloadUnavailable if a file cannot be read or was lost.

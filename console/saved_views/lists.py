@@ -1,6 +1,6 @@
 """The lists whose filters can be saved as views.
 
-A view stores only an address. The page checks the rights of each user who opens the view.
+A saved view stores only an address. The page at this address checks the rights of each user who opens it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def list_at(path: str) -> SavedList | None:
 def filters_in(saved_list: SavedList, query: QueryDict) -> str:
     """Return the filters and sort order from a query string, with the parameters sorted by name.
 
-    Values of one parameter keep their order, because the page shows columns in this order.
+    A repeated parameter keeps the order of its values. The order of a message list's columns depends on it.
     """
     left_out = {"part", "view", *saved_list.pages}
     given = ((name, value) for name, values in query.lists() for value in values)

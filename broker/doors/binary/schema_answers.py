@@ -45,7 +45,7 @@ class SchemaAnswers:
         self._engine.send_schema(event.request_id, answer, version)
 
     def on_get_or_create_schema(self, event: events.GetOrCreateSchema) -> None:
-        """Store the schema if it is new, and answer with its version."""
+        """Store the schema if it is new. Answer with its version."""
         self._requests.run(
             event,
             self._get_or_create_schema(event),

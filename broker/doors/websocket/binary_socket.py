@@ -24,7 +24,7 @@ class BinarySocket(BrokerSocket):
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
-        self._whole_broker = broker  # BinaryConnection checks permissions itself
+        self._whole_broker = broker  # Not a GuardedBroker, because BinaryConnection checks permissions itself
         self._connection: BinaryConnection | None = None
         self._may_read = asyncio.Event()
         self._may_read.set()

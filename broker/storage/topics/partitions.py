@@ -21,7 +21,7 @@ class Growth:
     before: int
     after: int  # Equal to `before` if no partition was added
     subscriptions: tuple[str, ...] = ()  # Subscriptions of the new partitions
-    # Existing topics that have the name of a missing partition. If there are any, no partition was added.
+    # Names that the new partitions need but other topics already have. If there are any, no partition was added.
     taken: tuple[str, ...] = ()
 
 

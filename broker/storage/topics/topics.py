@@ -84,7 +84,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRoll:
-    """A request to seal a topic's open ledger and open the next ledger."""
+    """A request to seal a topic's open ledger and create the next ledger."""
 
     topic_id: int
     sealing: LedgerInfo | None  # The open ledger, if any
@@ -278,7 +278,7 @@ async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
 async def roll_ledgers(
     connection: Connection, rolls: Sequence[tuple[LedgerRoll, int]], *, segment_id: int, now_ms: int
 ) -> dict[int, int]:
-    """Seal each topic's open ledger and open the next ledger. Return the new ledger ids by topic id.
+    """Seal each topic's open ledger and create the next ledger. Return the new ledger ids by topic id.
 
     `rolls` pairs each roll with the topic's owner epoch. Topics with another epoch do not change. Safe to repeat.
     """
@@ -321,7 +321,7 @@ async def open_segment(connection: Connection, now_ms: int) -> int:
 
 
 async def close_segment(connection: Connection, segment_id: int, now_ms: int) -> None:
-    """Close a segment to new ledgers. Safe to repeat."""
+    """Mark a segment as closed. Safe to repeat."""
     await connection.execute(query("topics", "close_segment"), (now_ms, segment_id))
 
 

@@ -60,7 +60,7 @@ def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool 
     for column in columns:
         if column.path:
             values = list(values_at(document, column.path))
-            if None in column.path:  # The path has [*]
+            if None in column.path:  # In a path, None stands for [*]
                 found[column.name] = values
             elif values:
                 found[column.name] = values[0]

@@ -18,7 +18,7 @@ class TokenRow:
     """A token that Vela created or revoked."""
 
     id: str
-    role: str  # "" means created outside Vela
+    role: str  # Empty if the token was created outside Vela
     created_by: str
     created_at: datetime
     expires_at: datetime | None

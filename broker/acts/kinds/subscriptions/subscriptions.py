@@ -72,7 +72,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
         if given.name in topic.subscriptions:
             if not context.act.is_apply:
                 raise AlreadySo(f"{topic.name} already has a subscription {given.name}")
-            # A client or an earlier attempt may have created the subscription after the plan.
+            # A client or an earlier attempt may have created the subscription after the act was planned.
             return Effect(words=(f"{given.name} exists already, and stays where it is",))
         target = await _target(context, given)
         state = await topic.subscriptions.cursor_starting_at(target.position, target.remaining)

@@ -205,7 +205,7 @@ def _result(target: TopicName, found: object, schema_version: int) -> RestResult
 async def _all_outgoing(
     messages: Sequence[RestMessage], schema: RestSchema, now_ms: int
 ) -> list[OutgoingMessage]:
-    """Let other tasks run between messages, because checks against a schema may take long."""
+    """Encode the messages. Let other tasks run in between, because schema checks may be slow."""
     outgoing: list[OutgoingMessage] = []
     turn_s = time.monotonic()
     for each in messages:

@@ -10,7 +10,7 @@ from vela.wire.message_id import MessageId
 
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
 
-# The client chooses the batch size in an id. Without a limit, a bitset of that size could take hundreds of megabytes.
+# The batch size comes from the client. Without a limit, a bitset of that size could take hundreds of megabytes.
 MAX_BATCH_SIZE = 1 << 20
 
 
@@ -23,7 +23,7 @@ class EntryAck(NamedTuple):
 
 
 class BatchAcks:
-    """Turns the ids that a client acks in one topic or partition into acks of entries.
+    """Turns a client's acks of message ids into acks of entries, for one topic or partition.
 
     A member is one message of a batch. Without `batch_index_acks`, an entry is acked after the client has acked all
     members of the latest delivery.
