@@ -49,7 +49,8 @@ class Act(models.Model):
     reason = models.TextField(default="")
     cursor_version = models.BigIntegerField(null=True)
     cursor_before = models.BinaryField(null=True)
-    acked_since = models.BinaryField(null=True)  # Client acks since the act, which an undo keeps
+    # Acks that clients sent after the act. An undo keeps these acks.
+    acked_since = models.BinaryField(null=True)
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
     # The unique constraint below already indexes this column.
     part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)

@@ -395,7 +395,7 @@ class Broker:
         self.lifetime.start()
 
     async def stop(self) -> None:
-        """Send the outstanding receipts, detach all clients, then store the cursors and the last report."""
+        """Send the outstanding receipts, detach all clients, then store the cursors."""
         self._is_stopping = True
         await self._housekeeping.stop()
         self.policy_rounds.stop()
@@ -439,7 +439,7 @@ class Broker:
         return True, ""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Yield the page /metrics in slices."""
+        """Yield the text of the /metrics page in pieces."""
         return self._metrics.page()
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
@@ -532,7 +532,7 @@ class Broker:
         self.topic_lists.all_changed()
 
     def _report_anew(self) -> None:
-        """Report every topic again, because a Celery task may have deleted the rows of clients."""
+        """Put every topic into the next report, because a Celery task may have deleted rows of clients."""
         self.reporter.report_anew(self.topics.all())
 
     def _serves(self) -> bool:

@@ -46,7 +46,7 @@ class BrokerAlreadyRuns(Exception):
 
 
 class Ownership:
-    """Takes and keeps the lock. Calls `on_resumed` when a lost lock is held again."""
+    """Takes and keeps the lock. Calls `on_resumed` after it has taken a lost lock again."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Ownership:
         self._logs = logs
         self._on_notify = on_notify
         self._connection: Connection | None = None
-        self._backends: set[int] = set()  # PostgreSQL backends that may still hold this process's lock
+        self._backends: set[int] = set()  # Pids of PostgreSQL backends that may still hold this broker's lock
         self._task: asyncio.Task[None] | None = None
         self.is_held = False
         self.on_resumed: Callable[[], None] = lambda: None

@@ -54,7 +54,7 @@ class Pulls:
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store that the group has consumed everything before `offset`, and return the group's offset. Safe to repeat.
+        """Store that a group has consumed everything before `offset`, and return the group's offset. Safe to repeat.
 
         `peer` is the client's address without the port. Raises TopicNotFound and the errors of `GroupOffsets.commit`.
         """

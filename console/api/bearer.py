@@ -18,7 +18,7 @@ SCHEME: Final = "bearer "
 def rights_by_token(header: str) -> Rights:
     """Return the rights of a token's role. Raises Problem for a token that is not accepted.
 
-    Permissions to produce or consume give no rights here.
+    A permission to produce or consume gives no rights in the console.
     """
     settings = broker_settings()
     try:

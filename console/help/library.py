@@ -14,14 +14,14 @@ _INDEX: Final = "README"
 
 @cache
 def pages() -> dict[str, Path]:
-    """Return each page by its name."""
+    """Return the file of each page, by page name."""
     folder = _folder()
     return {page_name(path.relative_to(folder).as_posix()): path for path in folder.rglob("*.md")}
 
 
 @cache
 def pictures() -> dict[str, Path]:
-    """Return each picture by its path in the documentation."""
+    """Return the file of each picture, by the picture's path in the documentation."""
     folder = _folder()
     return {path.relative_to(folder).as_posix(): path for path in folder.glob("images/*.png")}
 

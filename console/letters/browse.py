@@ -52,7 +52,7 @@ class FoundLetters:
     others: int  # Letters that are not in `groups`
     rows: Sequence[LetterRow]  # Oldest first
     looked: Looked
-    stored: int  # Entries that an unbounded search would read
+    stored: int  # Number of entries that a search without bounds would read
 
     @property
     def is_all(self) -> bool:
@@ -61,7 +61,7 @@ class FoundLetters:
 
 
 def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -> FoundLetters:
-    """Find the letters that wait for a subscription, or all stored letters if `subscription` is empty.
+    """Find the letters that a subscription has not acked, or all stored letters if `subscription` is empty.
 
     `by` names the property that holds the reason. If `by` is empty, the search tries the usual names.
     Raises AskedInvalid if the topic lacks the subscription, or has more than 32 partitions.

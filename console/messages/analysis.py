@@ -35,7 +35,7 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogAnalysis:
-    """Counts for the entries that were read. Acked messages count only in `bytes`.
+    """Counts for the entries that were read. Acked messages are included only in `bytes`.
 
     Payloads, properties and keys are counted only in entries that could be decoded.
     """

@@ -28,7 +28,7 @@ class Lane:
 
     topic_id: int
     topic_name: str
-    partition: int  # -1 unless the request names a partitioned topic
+    partition: int  # -1 if the requested topic has no partitions
     log: Log
     spans: tuple[Run, ...]  # Ranges of log indexes, oldest first
     cursor: CursorAt | None = None
@@ -148,8 +148,8 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that the search continues at a mark.
 
-    A lane without the mark also keeps the entries with the mark's append time. `Scan` skips the entries that the
-    previous page read.
+    If another lane holds the mark, a lane also keeps the entries with the mark's append time. `Scan` skips the
+    entries that the previous page read.
     """
     spot = mark.spot
     others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]

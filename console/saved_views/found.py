@@ -51,7 +51,7 @@ class ListViews:
     rows: Sequence[ViewRow]
     may_share: bool
     may_save: bool
-    goes_to: str  # Address of the default view; "" means do not redirect
+    goes_to: str  # Address of the default view, or "" if the page does not redirect
 
     @property
     def everything(self) -> str:
@@ -72,7 +72,7 @@ def user_id_of(request: HttpRequest) -> int:
 def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
     """Return the saved views of the requested list.
 
-    Returns None for a page whose filters cannot be saved, and for a request for part of a page.
+    Returns None if the page's filters cannot be saved, or if the request asks for only a part of the page.
     """
     saved_list = None if request.resolver_match is None else list_of(request.resolver_match)
     if saved_list is None or "part" in request.GET:
@@ -96,7 +96,7 @@ def all_views(request: HttpRequest, rights: Rights) -> list[ViewRow]:
 
 
 def view_to_change(request: HttpRequest, rights: Rights, view_id: int) -> tuple[SavedView, ViewRow] | None:
-    """Return a view and its row, if the user may see the view."""
+    """Return a view and its row, or None if the view does not exist or the user may not see it."""
     found = SavedView.objects.filter(pk=view_id).select_related("user").first()
     if found is None:
         return None

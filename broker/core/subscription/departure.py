@@ -8,7 +8,7 @@ __all__ = ["DepartureCause"]
 
 
 class DepartureCause(StrEnum):
-    """The reason for a departure. The database stores the values."""
+    """The reason for a departure. The database stores these values."""
 
     CLOSED = "closed"
     LOST = "lost"  # The connection or the broker's process ended

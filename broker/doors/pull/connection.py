@@ -1,7 +1,6 @@
 """The HTTP connection that answers `GET /pull/v1/…` itself, without Daphne and ASGI.
 
-Through Daphne and ASGI, a pull would cost four times as much. Daphne answers the requests that this connection does not
-answer.
+Through Daphne and ASGI, a pull would take four times the CPU time. Daphne answers all other requests.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
 _MAX_WAITING_BYTES: Final = 16 * 1024
 
-# A request head as in RFC 9112, without folded lines. The pattern rejects the fields that need Daphne or ASGI.
+# A request head as in RFC 9112, without folded lines. A request with a field that needs Daphne does not match.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"

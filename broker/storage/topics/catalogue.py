@@ -134,7 +134,7 @@ async def last_offload_run(connection: Connection, topic_id: int) -> OffloadRun 
 async def properties_of(connection: Connection, topic: str, subscription: str) -> Mapping[str, str]:
     """Return the properties of a subscription.
 
-    On a partitioned topic, use the first partition where the properties are not empty.
+    For a partitioned topic, return the properties of the first partition that has any.
     """
     cursor = await connection.execute(query("catalogue", "properties_of"), (topic, subscription))
     row = await cursor.fetchone()

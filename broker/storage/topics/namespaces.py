@@ -43,7 +43,7 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
     """Delete an empty namespace, and then its tenant if no other namespace is left. Safe to repeat.
 
-    A tenant that `set_tenant` created or changed stays.
+    The tenant stays if `set_tenant` has created or changed it.
     """
     async with connection.transaction():
         await connection.execute(query("namespaces", "delete"), {"tenant": tenant, "namespace": namespace})
@@ -81,7 +81,7 @@ async def admin_roles(connection: Connection, name: str) -> list[str] | None:
 
 
 async def granted_admins(connection: Connection, name: str) -> list[str]:
-    """Return the roles that administer a tenant, even if the tenant does not exist yet."""
+    """Return the admin roles of a tenant, which need not exist yet."""
     cursor = await connection.execute(query("namespaces", "granted_admins"), (name,))
     return [row[0] for row in await cursor.fetchall()]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# Greater than the id of any stored ledger. The cache of the JSON WebSockets needs unique ledger ids.
+# Every stored ledger has a smaller id. The cache of the JSON WebSockets needs unique ledger ids.
 _FIRST_LEDGER: Final = 1 << 62
 
 
@@ -129,7 +129,7 @@ class NonPersistentTopic:
         self._leave_if_empty()
 
     def producer_refused(self) -> None:
-        """Do nothing, because the console does not show non-persistent topics."""
+        """Do nothing, because reports do not include non-persistent topics."""
 
     def append(self, producer: Producer, request: SendRequest) -> None:
         """Queue an entry for delivery in the next event loop iteration."""

@@ -1,4 +1,4 @@
-"""The query strings and template contexts of the lists of clients."""
+"""The query strings and template contexts of the client lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from console.words.clients import flag_named
 
 __all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
-# Refresh at intervals, because no event announces an idle client.
+# Refresh at intervals, because no event announces that a client is idle.
 EVERY_S = 10
 
 _KEY_DIGITS = 18  # Every number of 18 digits fits into a 64-bit key

@@ -1,4 +1,4 @@
-"""Find large messages whose chunks a cursor move would separate."""
+"""Find large messages that a cursor move would cut in two."""
 
 from __future__ import annotations
 

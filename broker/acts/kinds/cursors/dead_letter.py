@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Letter", "SendToDeadLetters"]
 
-_PUBLISH_S: Final = 5.0  # The subscription delivers nothing while the copy is published
+_PUBLISH_S: Final = 5.0  # The subscription delivers nothing during this time
 _IDS_KEPT: Final = 100
 
 

@@ -1,4 +1,4 @@
-"""Operators' acts that skip messages."""
+"""Acts that skip messages of a subscription."""
 
 from __future__ import annotations
 
