@@ -156,7 +156,7 @@ class ConsumerPort(Protocol):
         """Acknowledge entries. Safe to repeat.
 
         `on_durable` is called once, even if the ack fails. `validation_error` says why the client discards the entries.
-        If `permits_settled` is True, the broker grants no permits for the discarded entries.
+        If `permits_settled` is True, the discarded entries do not change the consumer's permits.
         """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:

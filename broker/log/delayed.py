@@ -82,7 +82,7 @@ class DelayedMessages:
         self._has_released = False  # Whether due entries were sent since the last `prune`
         self._released_ms = 0
         self._is_looking_again = False
-        self._first_ledger = 0  # The log's first ledger at the last `prune`
+        self._first_ledger = 0  # The log's first ledger when `prune` last ran
 
     def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
         """Add the waiting entries from the table. Call this before any read or append."""
@@ -167,7 +167,7 @@ class DelayedMessages:
     def next_due_ms(self) -> int | None:
         """Return when to call `run_due` next, in Unix milliseconds.
 
-        Returns None if the log is closed or if memory has no due time. Otherwise, returns 0 if delayed delivery is off.
+        Returns None if the log is closed or no due time is in memory. Otherwise, returns 0 if delayed delivery is off.
         """
         if not self._log.is_open:
             return None
@@ -182,8 +182,8 @@ class DelayedMessages:
         asyncio.get_running_loop().call_soon(self._release_more)
 
     def _has_room(self, now_ms: int) -> bool:
-        # Subscriptions replay entries in the order of positions, not of due times. If subscriptions got all due
-        # entries at once under load, the entries at the highest positions would wait for seconds.
+        # Subscriptions replay entries in the order of positions, not of due times. If a busy subscription got all
+        # due entries together, the entries at the highest positions would wait for seconds.
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
@@ -247,7 +247,7 @@ class DelayedMessages:
     async def prune(self) -> None:
         """Delete the rows of entries that were passed to `replay` or trimmed. Safe to repeat.
 
-        Raises psycopg.Error if the server refuses a statement.
+        Raises psycopg.Error if PostgreSQL refuses a statement.
         """
         log = self._log
         now_ms, first = self._clock.now_ms(), log.ledgers.first_position().ledger_id

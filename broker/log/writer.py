@@ -303,7 +303,7 @@ class Writer:
         await lane.close()
         unknown = _in_flight(batches)
         for log in unknown:
-            log.take_back_following()  # The following batch's transaction would block the new epochs
+            log.take_back_following()  # The following batch's transaction locks the owner epoch
         kept = await self._epochs.advance_or_fence({log: log.owner_epoch for log in unknown})
         missing: dict[TopicLog, AppendBatch] = {}
         for log, batch in unknown.items():

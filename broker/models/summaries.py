@@ -55,7 +55,7 @@ class ListedTopic(models.Model):
     """The columns by which the console sorts and filters topics. Partitions have no rows.
 
     The values of a partitioned topic cover all its partitions. Triggers write and delete the rows. Columns that change
-    often have no index, so their updates are HOT.
+    often have no index, so that PostgreSQL can use HOT updates.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, db_constraint=False)
@@ -100,7 +100,7 @@ class SubscriptionSummary(models.Model):
     messages_redelivered = models.BigIntegerField()
     last_used_ms = models.BigIntegerField(db_default=0)  # Time when a consumer last left
     updated_ms = models.BigIntegerField()
-    problems = models.JSONField(db_default={})  # Maps each problem to its count
+    problems = models.JSONField(db_default={})  # Maps each problem to the number of times it occurred
     # The smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)

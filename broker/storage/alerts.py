@@ -70,7 +70,7 @@ class Found:
 
     @property
     def match(self) -> Match:
-        """The row as a `Match`."""
+        """The subject, value and start time as a `Match`."""
         return Match(
             subject=Subject(self.topic_id, self.subscription_id), value=self.value, since_ms=self.since_ms
         )
@@ -78,7 +78,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """An alert that is waiting to fire, is firing, or has cleared without a notification."""
+    """An alert that is waiting to fire, is firing, or has cleared but is not yet reported as cleared."""
 
     rule_id: int
     topic_name: str
@@ -199,7 +199,7 @@ def alert_round() -> Iterator[AlertRound | None]:
 def claim(*, lease_s: int) -> Notification | None:
     """Claim a notification to send, or return None.
 
-    After `lease_s`, the notification can be claimed again unless `sent` or `failed` was called.
+    If neither `sent` nor `failed` is called, the notification can be claimed again after `lease_s`.
     """
     with (
         _connect() as connection,

@@ -80,7 +80,7 @@ class TopicLoader:
     async def load(self, name: TopicName, row: store.TopicRow) -> Topic:
         """Take ownership of a topic and load it. Safe to repeat.
 
-        Raises BrokerError, psycopg.Error.
+        Raises BrokerError or psycopg.Error.
         """
         stored = await repeat_until_done(
             self._pool,
@@ -171,7 +171,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
     if owner_epoch is None:
         raise ServiceNotReady("the topic was deleted while it was being opened; try again")
     rows = await store.ledgers_of(connection, topic_id)
-    # If PostgreSQL's answer to a ledger rollover was lost, an earlier ledger may still be open. Treat it as sealed.
+    # Treat all ledgers before the last as sealed. If PostgreSQL's answer to a rollover was lost, one may still be open.
     ledgers = [await _ledger_info(connection, each, is_last=each is rows[-1]) for each in rows]
     return _Stored(
         owner_epoch=owner_epoch,

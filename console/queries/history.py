@@ -34,7 +34,7 @@ __all__ = [
     "sparklines",
 ]
 
-PARTITIONS_CHARTED: Final = 100  # Limited because a chart looks up each step for each partition
+PARTITIONS_CHARTED: Final = 100
 _ACTS = 50
 _HOUR_MS = 3_600_000
 _LATE_MS = 300_000
@@ -231,7 +231,8 @@ def acts_in(
 ) -> tuple[ActMark, ...]:
     """Return at most 50 applied acts in a time range, newest first.
 
-    An id of 0 means all topics or all subscriptions. `subscription` is a name, or None for all names.
+    A `topic_id` of 0 means all topics. A `subscription_id` of 0 means all subscriptions. `subscription` is a name, or
+    None for all names.
     """
     return tuple(
         fetch(

@@ -69,7 +69,10 @@ class AppendRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
-    """The last stored entry of a ledger, without data. The cumulative values of the topic include this entry."""
+    """The last stored entry of a ledger, without data.
+
+    The cumulative values are the topic's messages and bytes from its first entry through this one.
+    """
 
     entry_id: int
     messages: int

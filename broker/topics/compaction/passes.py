@@ -90,14 +90,14 @@ def stayed(
 
 
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:
-    """Yield the entries that the last compaction kept, then the log's later entries up to `through`.
+    """Yield the entries that the previous compaction kept, then the log's later entries up to `through`.
 
-    Raises TopicFenced if the topic is closed. Raises the errors of a read.
+    Raises TopicFenced if the topic is closed.
     """
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:
-        # After the topic is deleted, only this check ends the loop.
+        # If the topic is deleted during the loop, only this check ends the loop.
         _require_open(topic)
         page = await view.read(position)
         position = page.end

@@ -85,8 +85,7 @@ def _whole(
 ) -> bytes:
     """Unpack one member after another.
 
-    At the end of each member, the decompressor copies all remaining input. The data is passed in small pieces, so that
-    many small members do not take quadratic time.
+    The decompressor gets the data in small pieces, because it copies the rest of its input at the end of each member.
     """
     out = bytearray()
     at = 0
@@ -114,7 +113,7 @@ def _whole(
 
 
 def _by_stream(codec: Any) -> Callable[[bytes, int], bytes]:
-    """Return a function that unpacks into a buffer of fixed size. Otherwise, a small payload could fill the memory."""
+    """Return a function that unpacks into a buffer of fixed size, so that a small payload cannot fill the memory."""
 
     def unpacked(data: bytes, most_bytes: int) -> bytes:
         buffer = bytearray(most_bytes)

@@ -32,7 +32,7 @@ class CursorKind(ActKind[P]):
 
     can_undo: ClassVar[bool] = True
     takes_partitions: ClassVar[bool] = True
-    # If True, acks after the plan increase the number of messages that are delivered again.
+    # If True, the act may redeliver messages that were acked after its plan.
     forgets_acks: ClassVar[bool] = False
 
     @abstractmethod
@@ -46,7 +46,7 @@ class CursorKind(ActKind[P]):
     async def prepare(
         self, context: ActContext, subscription: Subscription, change: Change
     ) -> Mapping[str, object]:
-        """Do the work that must be durable before the cursor moves. Return further fields of the result.
+        """Do the work that must be durable before the cursor moves. Return fields to add to the act's result.
 
         This method must be fast, because dispatch and acks wait for it. Raises BrokerError to refuse the act.
         """
