@@ -125,7 +125,7 @@ class _Body:
 class _AsyncBody(_Body):
     """A response body for an event loop. Under ASGI, Django would collect an ordinary iterator in memory."""
 
-    __iter__ = None  # type: ignore[assignment]  # Django treats a body with both iterators as synchronous
+    __iter__ = None  # type: ignore[assignment]  # Django treats a body with `__iter__` as synchronous
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         # Read the pieces on the request's thread, which has the database connection.

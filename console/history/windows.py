@@ -98,7 +98,7 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """Return the half-open range of time to read at each resolution.
 
-    `until_ms` gives the end of the rolled-up points of each resolution.
+    `until_ms` tells up to when the buckets of each resolution are complete.
     """
     found = {}
     from_ms = frame.from_ms

@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
-    """Sends a page the keys of its changed data, and the problems of the broker, Celery and the database.
+    """Tells a page which data has changed, and which problems the broker, Celery and the database have.
 
     The browser then requests the changed data, so that the user's current rights apply.
     """
@@ -72,7 +72,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             await self._leave()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Call the method for a message. Channels' own dispatch would first close old database connections."""
+        """Call the method that handles a message. Channels' own dispatch would first close old database connections."""
         await getattr(self, get_handler_name(message))(message)
 
     async def http_request(self, message: dict[str, Any]) -> None:
@@ -90,7 +90,8 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await self.send_headers(headers=_HEADERS)
         await self.send_body(b"retry: 3000\n\n", more_body=True)
         await self.page_health({})
-        if self._feed.is_listening:  # Otherwise the feed sends page_unsure when it begins to listen
+        # If the feed is not listening yet, it sends page_unsure when it begins to listen.
+        if self._feed.is_listening:
             await self.page_unsure({})
         self._writer = asyncio.get_running_loop().create_task(self._write())
 
@@ -194,7 +195,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
 
     async def _may_still_look(self) -> bool:
         session = self.scope["session"]
-        again = session.__class__(session.session_key)  # Loads the session from the store again
+        again = session.__class__(session.session_key)  # The old object would return cached data
         user = await get_user({"session": again})
         allowed = await _allowed(user, self._keys) if user.is_authenticated else None
         if allowed is None or allowed[1] != self._keys:

@@ -19,8 +19,8 @@ class Size(NamedTuple):
     size_bytes: int
 
 
-# More rows would only add latency. A client may send 4 MiB without waiting for a receipt, so 2 MiB can commit while the
-# broker receives the next 2 MiB.
+# More entries would only add latency. A client may send 4 MiB before it waits for a receipt. While the broker stores
+# one half, it can receive the other half.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
 _LASTS_S: Final = 0.1  # How long `BESIDE_LIGHT` applies after a light topic has published
@@ -39,7 +39,7 @@ class TopicLimit:
         return BESIDE_LIGHT if now_s < self._beside_light_until_s else STATEMENT
 
     def took(self, topic_id: int, part: Size, *, has_more: bool, now_s: float) -> None:
-        """Record the part that a topic added. `has_more` tells whether the topic still has waiting sends."""
+        """Record the part that a topic added."""
         is_light = (
             not has_more and part.entries < BESIDE_LIGHT.entries and part.size_bytes < BESIDE_LIGHT.size_bytes
         )

@@ -1,7 +1,7 @@
 """Read and change acts in PostgreSQL.
 
-An act is a recorded change. If an act moved a cursor, the act's overlay collects later acks of messages that the
-cursor moved past.
+An act is a recorded change. If an act acks messages, its overlay stores later client acks of the same messages. An undo
+of the act keeps these client acks.
 
 This file has over 400 lines, because each statement has a separate function with many named parameters.
 """
@@ -92,7 +92,7 @@ class UndoSource:
     before: CursorState | None
     result: Mapping[str, Any]
     is_open: bool
-    acked_since: AckOverlay  # The topic's owner may have more acks in memory
+    acked_since: AckOverlay  # The broker may have newer acks in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -494,7 +494,7 @@ async def store_overlays(
 
 
 def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
-    """Encode the batch in which a move ended. `remaining` is the bitset of unacked messages in hexadecimal."""
+    """Encode the batch in which a move ended. `remaining` is its bitset of unacked messages, as a hex number."""
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 

@@ -41,15 +41,15 @@ class Redelivery:
     ) -> Effects:
         """Redeliver entries of a consumer. If `positions` is None, redeliver all pending entries of the consumer.
 
-        On Exclusive and Failover, a request of the active consumer redelivers all unacked entries. Requests of other
-        consumers are ignored.
+        On an Exclusive or Failover subscription, a request of the active consumer redelivers all unacked entries. A
+        request of any other consumer redelivers nothing.
         """
         if positions is not None and not positions:
             return ()
         state = self._state
         self.record_return(member, positions, reason, now_ms)
         if len(state.deadlines) and not state.type.single_active:
-            # Keep the deadlines of entries that are pending at other consumers.
+            # A client may name entries that are pending at other consumers. These entries keep their deadlines.
             asked = member.dispatch.pending if positions is None else positions
             state.forget_deadlines(
                 [each for each in asked if state.dispatcher.has_pending(member.dispatch, each)]
@@ -74,7 +74,7 @@ class Redelivery:
                 state.story.rewound(reason, state.cursor, now_ms)
             return
         pending, counts = member.dispatch.pending, state.counts
-        if positions is None and not len(counts):  # Faster if a leaving consumer has very many entries
+        if positions is None and not len(counts):
             runs = [PendingRun(*run, 0) for run in pending.deliveries()]
             state.story.returned(reason, member, runs, now_ms)
             return

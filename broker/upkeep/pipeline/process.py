@@ -54,7 +54,7 @@ class JobProcess:
             self._process.stdin.flush()
 
     def reports(self, wait_s: float) -> list[dict[str, Any]]:
-        """Wait at most `wait_s` for a report, and return all reports that have arrived."""
+        """Wait at most `wait_s` seconds for a report, and return all reports that have arrived."""
         found = []
         with suppress(queue.Empty):
             found.append(self._reports.get(timeout=wait_s))

@@ -71,7 +71,7 @@ def _value(name: str, values: list[Any]) -> Any:
     if isinstance(first, bool):
         return any(present)
     if name in _LATEST:
-        # The letter Z sorts after digits, so 00.2Z would count as later than 00.25Z.
+        # Compare the times without the final Z, because a Z sorts after all digits.
         return max(present, key=lambda time: time.rstrip("Z"))
     if isinstance(first, str):
         return next((each for each in present if each), "")

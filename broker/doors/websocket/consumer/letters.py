@@ -98,9 +98,9 @@ class Letters:
     async def resolve(self, topics: Sequence[str], *, without_own: bool = False) -> list[str]:
         """Choose the topics of the letters, and return the topics to consume.
 
-        The caller must also consume `retry_topic`. With retry letters, every topic uses the letter topics of the first
-        topic, as in Pulsar. If `without_own` is set, leave out the topics that receive this socket's letters. Raises
-        BrokerError.
+        The caller must also consume `retry_topic`, unless it is None. With a retry policy, the letters of all topics go
+        to the letter topics of the first topic, as in Pulsar. If `without_own` is set, leave out the topics that
+        receive this socket's letters. Raises BrokerError.
         """
         bases = list(dict.fromkeys(TopicName.parse(TopicName.parse(topic).base) for topic in topics))
         if self._retry is not None:
