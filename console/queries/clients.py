@@ -123,7 +123,7 @@ PRODUCER_ORDERS: Final = {
 class ClientsAsked:
     """The filters, order and page of a list. "" means no filter."""
 
-    topic: str = ""  # A full name finds one topic and its partitions, and a part of a name finds more
+    topic: str = ""  # A full name finds one topic and its partitions
     subscription: str = ""
     name: str = ""
     address: str = ""
