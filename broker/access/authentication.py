@@ -29,7 +29,7 @@ class Authentication:
 
     def __init__(self, settings: AccessSettings) -> None:
         methods = settings.authentication
-        # The settings do not check this, because processes other than the broker need no trust file.
+        # Check this here and not in the settings, because only the broker needs a trust file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"

@@ -1,6 +1,6 @@
 """Create the models' tables, and the objects that no model describes, such as triggers and views.
 
-This long migration is never split, because databases have already applied it.
+Do not split this long migration, because databases have already applied it.
 """
 
 import django.contrib.postgres.fields

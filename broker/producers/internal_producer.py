@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_PENDING: Final = 500  # Limit on entries that wait for a receipt
-REOPEN_S: Final = 30.0  # How long to retry a failed opening
+REOPEN_S: Final = 30.0  # How long to retry if a producer does not open
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
 _IDENTITY = ClientIdentity(address="broker", client_version="", face=INTERNAL_FACE)
@@ -77,7 +77,8 @@ class InternalProducer:
     ) -> InternalProducer:
         """Open a producer on the topic. Safe to cancel.
 
-        `name` must be unique on the topic. Retriable errors are retried for `reopen_s` seconds. Raises BrokerError.
+        `name` must be unique on the topic. Tries again for `reopen_s` seconds after a retriable error.
+        Raises BrokerError.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await _repeated(
@@ -115,7 +116,7 @@ class InternalProducer:
         """Append one entry and wait until it is durable. `data` must begin with the checksum's magic number.
 
         Raises SendOutcomeUnknown if the producer is closed before the topic answers. Any other BrokerError means that
-        the entry is not stored. A cancelled send may still be stored.
+        the entry is not stored. The entry of a cancelled send may still be stored.
         """
         async with self._room:
             return await self._lane(key_hash).send(
@@ -217,7 +218,7 @@ async def _repeated(
 
 
 class _Lane(AwaitedSends):
-    """The producer of one topic or partition, and its `ProducerSink`."""
+    """The producer of one topic or partition."""
 
     def __init__(self, broker: ProducerOpener, request: ProducerRequest, reopen_s: float) -> None:
         super().__init__()
@@ -227,7 +228,7 @@ class _Lane(AwaitedSends):
         self._producer: OpenedProducer | None = None
         self._opening = asyncio.Lock()
         self._open_error: BrokerError | None = None
-        self._queued = 0  # Sends that wait for the producer to open
+        self._queued = 0  # Number of sends that wait for the producer to open
         self._next_sequence_id = 0
         self._is_closed = False
 

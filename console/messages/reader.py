@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picked(StoredEntry):
-    picked: int  # Number of entries chosen before the byte limit was applied
+    picked: int  # Number of entries that the query chose before it applied the byte limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class LaneReader:
     def next_piece(self) -> Piece | None:
         """Read the next piece. Return None at the end.
 
-        A piece is empty if all its entries were trimmed or moved.
+        Returns an empty piece if the broker has trimmed or moved all the entries.
         """
         ranges, store = self._next_ranges()
         if not ranges or store is None:
@@ -147,8 +147,8 @@ class LaneReader:
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
         """Count the steps and the missing entries.
 
-        In each range, the query returns the entry that is read last, even if its key hash does not match.
-        If the rows stop before that entry, the remaining entries are no longer stored.
+        In each range, the query returns the last entry in reading order, even if its key hash does not match.
+        If the rows lack that entry, it is no longer stored.
         """
         steps: list[int] = []
         gone = at = before = 0

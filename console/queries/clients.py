@@ -40,7 +40,7 @@ CONSUMER_FLAGS: Final = (
 PRODUCER_FLAGS: Final = ("refused", "old")
 _OLD_PROTOCOL: Final = 11  # The last version of Pulsar's protocol without CommandActiveConsumerChange
 _LAST: Final = 2**63 - 1  # PostgreSQL's largest bigint
-_NAME_CHARACTERS: Final = 200  # The index contains only this many characters of each name
+_NAME_CHARACTERS: Final = 200  # The database index contains only the first 200 characters of a name
 
 Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
 
@@ -50,7 +50,7 @@ class _Order:
     column: str
     type: str
     field: str
-    before_all: str | float  # Sorts before every row
+    before_all: str | float
     is_descending: bool = True
 
     def place(self, text: str, key: int) -> tuple[str | float, int]:
@@ -102,7 +102,7 @@ _BY_SINCE: Final = _Order(column="c.connected_ms", type="bigint", field="connect
 CONSUMER_ORDERS: Final = {
     "name": _BY_NAME,
     "unacked": _Order(column="c.unacked_messages", type="bigint", field="unacked_messages", before_all=_LAST),
-    # The first page begins after 0, so the list leaves out consumers whose value is 0.
+    # The list begins after the value 0, so it leaves out consumers whose value is 0.
     "oldest": _Order(
         column="c.oldest_delivered_ms",
         type="bigint",
@@ -123,7 +123,7 @@ PRODUCER_ORDERS: Final = {
 class ClientsAsked:
     """The filters, order and page of a list. "" means no filter."""
 
-    topic: str = ""  # A full topic name finds only the topic and its partitions
+    topic: str = ""  # A full name finds one topic and its partitions
     subscription: str = ""
     name: str = ""
     address: str = ""
@@ -201,7 +201,7 @@ class ProducerRow:
     byte_rate_in: float
     last_sequence_id: int
     last_send_ms: int  # 0 means never
-    last_error: str  # Why the broker last refused a message; "" means never
+    last_error: str  # Why the broker last refused a message; "" if it has refused none
     updated_ms: int
     properties: dict[str, str]
     flags: list[str]
@@ -213,7 +213,7 @@ class ClientPage(Generic[Row]):
 
     rows: tuple[Row, ...]
     next_after: str
-    next_key: int  # 0 means the last page
+    next_key: int  # 0 if this is the last page
 
 
 def consumers(asked: ClientsAsked, scope: Scope) -> ClientPage[ConsumerRow]:
@@ -229,7 +229,7 @@ def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
 def consumers_of(subscriptions: Sequence[int], *, limit: int = CONSUMERS_SHOWN) -> list[ConsumerRow]:
     """Return the consumers of the subscriptions, sorted by priority and name.
 
-    Includes only the first `limit` consumers by name.
+    If there are more than `limit` consumers, return those whose names come first.
     """
     asked = ClientsAsked(limit=limit)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))

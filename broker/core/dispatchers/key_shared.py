@@ -57,7 +57,7 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    # The owner of the slot. If the slot is draining, the consumer with the pending entries
+    # The owner of the slot or, while the slot drains, the consumer with the pending entries.
     consumer: DispatchConsumer
     waiting_entries: int
     is_draining: bool
@@ -202,7 +202,6 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        # An entry whose slot is unknown may need a consumer that is not ready, so apply the look-ahead limit.
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(

@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
 
     state: SubscriptionState
     since_ms: int
-    drain_s: int | None  # Seconds until no message waits, set only while DRAINING
+    drain_s: int | None  # Seconds until no message waits; None if unknown or if the state is not DRAINING
 
 
 class Standing:

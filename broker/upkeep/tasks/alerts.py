@@ -26,5 +26,8 @@ def check_alerts() -> None:
 
 @shared_task(name="broker.upkeep.tasks.send_alerts")
 def send_alerts() -> None:
-    """Send the notifications that are due. Safe to run twice, because each notification is claimed first."""
+    """Send the notifications that are due.
+
+    Runs may overlap, because a run claims each notification before sending it.
+    """
     send_due(budget_s=_SEND_BUDGET_S)

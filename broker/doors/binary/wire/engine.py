@@ -394,7 +394,7 @@ class ServerEngine:
         ack_set: int | None = None,
         epoch: int | None = None,
     ) -> None:
-        """Send MESSAGE. `ack_set` is None if all messages are unacked. `entry` includes its checksum."""
+        """Send MESSAGE. `ack_set` is None if all messages of the entry are unacked. `entry` includes its checksum."""
         head = answers.message_head(
             consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry), epoch
         )

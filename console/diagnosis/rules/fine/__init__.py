@@ -1,1 +1,1 @@
-"""Rules that apply if no cause was found."""
+"""Diagnosis rules that apply if no other rule has found a cause."""
