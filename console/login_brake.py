@@ -29,7 +29,7 @@ _TOO_MANY: Final = (
 class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes has no types
     """Counts failed logins for each name at an address, and for each address alone.
 
-    A name alone is never blocked. Otherwise, anybody could lock a user out at every address.
+    No name is blocked at every address, because anybody could then lock a user out.
     """
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:

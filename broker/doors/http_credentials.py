@@ -32,7 +32,7 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
     """Return the client that sent a request, or ANONYMOUS if the broker asks for no credentials.
 
     `token` is used only if the request has no Authorization header. Raises AuthenticationFailed or
-    TooManyRequests. Raises NotAuthorized if X-Original-Principal is wrong, or if a proxy omits the header.
+    TooManyRequests. Raises NotAuthorized if X-Original-Principal is wrong, or if a proxy omits X-Original-Principal.
     """
     if not broker.access.is_on:
         return ANONYMOUS

@@ -14,7 +14,7 @@ class GrantedPermission(models.Model):
     tenant = models.TextField()
     namespace = models.TextField(db_default="")
     topic = models.TextField(db_default="")  # Full name, without a partition
-    subscription = models.TextField(db_default="")  # A subscription on any topic of the namespace
+    subscription = models.TextField(db_default="")  # Name of a subscription, on all topics of the namespace
     role = models.TextField()
     permission = models.CharField(max_length=16)
 
@@ -29,10 +29,10 @@ class AccessToken(models.Model):
     """The record of a token. The token itself is not stored."""
 
     id = models.TextField(primary_key=True)  # The token's claim `jti`
-    role = models.TextField()  # Empty if the token was made elsewhere and only revoked here
+    role = models.TextField()  # Empty if Vela revoked the token but did not issue it
     created_by = models.TextField()
     created_at = models.DateTimeField()
-    expires_at = models.DateTimeField(null=True)  # NULL if the token never expires or was made elsewhere
+    expires_at = models.DateTimeField(null=True)  # NULL if the token never expires or Vela did not issue it
     revoked_by = models.TextField(db_default="")
     revoked_at = models.DateTimeField(null=True)
 

@@ -15,7 +15,7 @@ _DELIVERY_BYTES: Final = 128  # Upper bound for the bytes that a frame adds
 def check_entry_size(size_bytes: int, *, max_message_bytes: int) -> None:
     """Raise MessageTooLarge if an entry, including its metadata, does not fit into a frame.
 
-    A client that gets a larger frame closes the connection, reconnects, and gets the same entry again.
+    A client that gets too large a frame closes the connection, reconnects, and gets the same entry again.
     """
     limit_bytes = max_message_bytes + FRAME_PADDING_BYTES - _DELIVERY_BYTES
     if size_bytes > limit_bytes:

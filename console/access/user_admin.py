@@ -18,7 +18,7 @@ __all__ = ["KeepingUserAdmin"]
 
 
 class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # Generic only in the type stubs
-    """Django's user pages. A change is undone if no admin of all namespaces would remain."""
+    """Django's user pages. They refuse to remove the last admin who has rights on all namespaces."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
         return self._kept(
@@ -43,6 +43,6 @@ class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # Generic only in 
             ):
                 return view()
         except ChangeRefused as refused:
-            list(messages.get_messages(request))  # Reading removes the messages about the undone change
+            list(messages.get_messages(request))  # Reading deletes the messages about the refused change
             self.message_user(request, str(refused), messages.ERROR)
             return redirect(request.get_full_path())

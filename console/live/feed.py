@@ -24,7 +24,7 @@ EVERY_PAGE: Final = "page"  # The channel-layer group that every stream joins
 _KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
-# psycopg wakes the task at this interval to notice Ctrl-C. A notification wakes the task at once.
+# psycopg stops waiting at this interval to notice Ctrl-C. A notification ends the wait at once.
 _WAKE_S: Final = 5.0
 
 T = TypeVar("T")

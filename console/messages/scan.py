@@ -61,7 +61,7 @@ class Hit:
 class Looked:
     """The progress of a search, and why it stopped."""
 
-    entries: int = 0  # Includes entries skipped by key hash
+    entries: int = 0  # Includes entries that the search skipped because of their key hash
     opened: int = 0
     messages: int = 0
     bytes: int = 0
@@ -174,7 +174,7 @@ class Scan:
     def _of_entry(self, reader: LaneReader, entry: StoredEntry) -> Iterator[Hit]:
         """Yield the hits of one entry.
 
-        Set the next page's mark before each hit, because the caller may stop at any hit.
+        Sets `looked.mark` before it yields a hit, because the caller may stop at any hit.
         """
         looked, filters = self.looked, self._asked.filters
         self._count(entry)

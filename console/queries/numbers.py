@@ -1,6 +1,6 @@
-"""Numbers of topics and subscriptions.
+"""Statistics of topics and subscriptions.
 
-A number that the broker never reported is None, or 0 in `Totals`.
+A value that the broker never reported is None, or 0 in `Totals`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class CursorRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionSums:
-    """The numbers of a subscription, summed over the topic's partitions."""
+    """The statistics of a subscription, summed over the topic's partitions."""
 
     name: str
     type: str
@@ -174,7 +174,7 @@ def cursors_named(topic_id: int, ends: Ends, name: str, *, limit: int) -> list[C
 
 
 def sums_of(rows: Sequence[CursorRow]) -> SubscriptionSums:
-    """Sum the numbers of a subscription's cursors. `rows` must not be empty."""
+    """Sum the statistics of a subscription's cursors. `rows` must not be empty."""
     judged = [row for row in rows if row.state is not None]
     worst = min(judged, key=lambda row: (row.state, row.state_since_ms or 0), default=rows[0])
     return SubscriptionSums(
@@ -222,8 +222,8 @@ def totals(scope: Scope) -> Totals:
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
     """Return the append time of the oldest unacked entry of each cursor.
 
-    Leaves out cursors without an unacked entry, and subscriptions with cursors beyond the first 10,000. For an
-    offloaded entry, the time is approximate.
+    Leaves out cursors without an unacked entry. Reads at most 10,000 cursors, and leaves out a subscription if the
+    limit cuts off some of its cursors. For an offloaded entry, the time is approximate.
     """
     rows = fetch(
         _FirstUnacked,

@@ -34,7 +34,7 @@ def read_lines(text: str) -> dict[str, str]:
 
 
 def as_lines(labels: Mapping[str, str]) -> str:
-    """Write labels as lines. If lines would change a label, write JSON instead."""
+    """Write labels as lines. If lines cannot represent the labels exactly, write JSON instead."""
     lines = "\n".join(f"{name} = {value}" for name, value in sorted(labels.items()))
     try:
         is_the_same = is_plain(lines) and "\r" not in lines and read_lines(lines) == dict(labels)

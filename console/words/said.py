@@ -21,7 +21,7 @@ class Said(str):
 
 
 def said(message: str, /, **values: object) -> Said:
-    """Return the message, filled in with these values."""
+    """Return `message` with its placeholders filled from `values`."""
     return _said(message, message, None, 0, values)
 
 

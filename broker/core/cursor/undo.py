@@ -14,8 +14,8 @@ from vela.wire.ack_set import full
 class OverlayRecorder:
     """Records client acks of messages that an operator's act had already acked.
 
-    Ignores cumulative acks beyond the act's mark-delete, because the client may never have received the messages that
-    the act acked.
+    Ignores cumulative acks beyond the act's mark-delete. Such an ack also covers messages that the act acked, and the
+    client may never have received these messages.
     """
 
     def __init__(self, overlay: AckOverlay) -> None:
@@ -126,7 +126,7 @@ def merge_undo(
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
     merged.dropped.clear()
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
-        # Count everything, because some unacked messages of the snapshot may have been trimmed.
+        # Count all acked messages again, because some unacked messages of the snapshot may have been trimmed.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
     then = AckedSet(
         snapshot.mark_delete,

@@ -25,7 +25,10 @@ class AckLatencies:
         self._counts[bucket] += messages
 
     def take(self) -> list[int] | None:
-        """Return the counts without trailing zeros, and reset the counts. Returns None if nothing was counted."""
+        """Return the counts and reset them. Return None if nothing was counted.
+
+        Leaves out empty buckets at the end.
+        """
         counts, self._counts = self._counts, None
         while counts and not counts[-1]:
             counts.pop()

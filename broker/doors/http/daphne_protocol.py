@@ -98,7 +98,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return COMMAND_MESSAGE_BYTES
 
     def handle_reply(self, message: Mapping[str, Any]) -> None:
-        """Handle an ASGI event. Daphne cannot refuse with a status, accept with headers, or close with a reason."""
+        """Handle an ASGI event. Daphne's own method ignores accept headers, close reasons and refusal statuses."""
         match message["type"]:
             case "websocket.http.response.start":
                 self._refusal = message
@@ -115,7 +115,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def _refuse(self, body: bytes) -> None:
         if self._refusal is None or self.state != self.STATE_CONNECTING:
             return
-        del self.handshake_deferred  # The deferred never fires, because the handshake ends here.
+        del self.handshake_deferred
         self._answer(self._refusal["status"], self._refusal.get("headers", ()), body)
         self.server.protocol_disconnected(self)
         self.dropConnection(abort=False)
@@ -336,7 +336,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._is_output_paused = True
 
     def output_drained(self) -> None:
-        """Let writers continue, and answer the last ping."""
+        """Let writers continue, and answer a ping that waits for its pong."""
         self._is_output_paused = False
         self._unsent_bytes = 0
         if self._unanswered_ping is not None:

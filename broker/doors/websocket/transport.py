@@ -54,7 +54,7 @@ class FrameTransport(Protocol):
         """
 
     def close(self, code: int, reason: str) -> None:
-        """Send the frames written so far, then the close frame. Safe to repeat."""
+        """Send a close frame. Safe to repeat."""
 
 
 def transport_of(scope: Scope) -> FrameTransport:

@@ -65,7 +65,7 @@ class CompactedView:
     async def read(self, first: Position) -> ReadPage:
         """Read one page of kept entries, starting at `first`. Safe to cancel.
 
-        If no kept entry follows, the page is empty and ends after the horizon. If the compaction was deleted, the page
+        If no kept entry is left, the page is empty and ends after the horizon. If the compaction was deleted, the page
         is empty and ends at `first`.
         """
         found = await repeat_until_done(

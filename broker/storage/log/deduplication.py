@@ -19,7 +19,7 @@ class ProducerRow(NamedTuple):
     producer_name: str
     sequence_id: int  # Highest sequence id of a complete message, or -1
     chunk_sequence_id: int  # Sequence id of the latest chunked message, or -1
-    chunk_id: int  # Highest chunk id of that message, or -1
+    chunk_id: int  # Highest chunk id of the latest chunked message, or -1
     seen_ms: int  # When the producer was last active
 
 

@@ -45,7 +45,7 @@ class ReadyMove:
     def hard_complaint(self) -> str:
         """Return why the plan is refused, or an empty string.
 
-        This does not check how many messages would be delivered again.
+        Does not check how many messages would be delivered again.
         """
         skipped = self.planned["skipped_messages"]
         if self.move.skipped > skipped:
