@@ -159,7 +159,7 @@ class ParkedPulls:
         return await self._reader.place(topic, offset)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Drop a parked pull without an answer. Safe to repeat."""
+        """Remove a parked pull, and do not answer it. Safe to repeat."""
         self._table.discard(parked)
         self._changed.add(parked.key)
 

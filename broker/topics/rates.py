@@ -24,7 +24,7 @@ _SLOW_PER_S: Final = 1.0
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# Closed topics are forgotten once in this many reports, because searching all topics takes time.
+# Forget closed topics only once in this many reports, because a search of all topics takes time.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Moving:
 
 @dataclass(slots=True)
 class _Flow:
-    totals: tuple[int, ...]  # Cumulative counts, messages first
+    totals: tuple[int, ...]  # Cumulative counts; the first one counts messages
     seen_ms: int  # Time of the last report
     measured_ms: int  # Time when the rates were last computed
     changed_ms: int  # Time of the last report with new messages
@@ -75,7 +75,7 @@ class _Flow:
     def look_again_ms(self) -> int | None:
         """The time to report the flow again, even if its counts have not changed.
 
-        0 stands for the next report. None means never, because the rate is 0.
+        0 means in the next report. None means never, because the rate is 0.
         """
         if not self.per_s[0]:
             return None

@@ -18,8 +18,8 @@ _EDGE: Final = 1.5
 class BacklogPoint(NamedTuple):
     """The backlog of a subscription in one minute, or of a topic if `subscription_id` is 0.
 
-    A point without numbers marks the creation of a topic or a subscription. A point whose `topic_id` is 0
-    means that points are missing. The class is a tuple, because tuples are faster to create than dataclasses.
+    A point whose three backlogs are None marks the creation of the topic or subscription. If `topic_id` is 0, points
+    are missing.
     """
 
     at_ms: int
@@ -32,7 +32,7 @@ class BacklogPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sparkline:
-    """An SVG path, and the numbers that it shows. The path is empty if nothing is known."""
+    """An SVG path, and the numbers that it shows. The path is empty if no backlog is known."""
 
     path: str
     first: int | None  # The backlog at the left edge

@@ -41,7 +41,7 @@ class SubscriptionStory:
     """The known events and acts on one subscription, from old to new."""
 
     lines: Sequence[StoryLine]
-    left_out: StoryRow | None  # Events that the broker had no room to record
+    left_out: StoryRow | None  # Stands for the events that the broker had no room to record
     is_cut: bool  # Whether older events may exist
 
 
@@ -87,7 +87,7 @@ def _story(rows: Sequence[StoryRow], acts: Sequence[ActOnMessage], found: FoundM
     is_cut = len(recorded) >= MOST_ROWS or len(acts) > MOST_ACTS
     if not dated and left_out is None and not is_cut:
         return _NOTHING
-    dated.sort(key=lambda each: each[0][:2])  # Acts in the same millisecond keep their order
+    dated.sort(key=lambda each: each[0][:2])  # Do not sort by id: events and acts have separate ids
     return SubscriptionStory(lines=[line for _, line in dated], left_out=left_out, is_cut=is_cut)
 
 

@@ -47,7 +47,7 @@ class AckCommand(NamedTuple):
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # True means the client granted only one permit for each discarded entry
+    returns_permits: bool  # True if the client discarded the entries and granted only one permit for each
     resets: int  # Number of cursor resets before this command
 
 
@@ -97,7 +97,7 @@ class Acks:
             return _LATE
 
     def thrown_away(self, member: Member, reason: str) -> Effects:
-        """Count a client's reason for discarding messages."""
+        """Count a message that a client discarded for this reason."""
         counts = self._state.counters.validation_errors
         count = counts[reason] = counts.get(reason, 0) + 1
         if not is_worth_a_line(count):
@@ -133,7 +133,8 @@ class Acks:
         before = cursor.mark_delete
         for position, remaining in acks:
             if remaining and not self._batch_index_acks and self._ledgers.contains(position):
-                # A cumulative ack inside a batch acks up to the previous entry. Any other partial ack does nothing.
+                # A cumulative ack of part of a batch acks only the earlier entries.
+                # An individual ack of part of a batch does nothing.
                 if not cumulative:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None

@@ -17,7 +17,7 @@ C = TypeVar("C")
 
 @dataclass(slots=True)
 class RefusedCursor:
-    """The consecutive refusals of one cursor."""
+    """The consecutive failed attempts to store one cursor."""
 
     since_ms: int
     reason: str
@@ -26,7 +26,7 @@ class RefusedCursor:
 
     @property
     def since(self) -> str:
-        """The time of the first refusal, as text."""
+        """The time of the first failed attempt, as text."""
         return f"{datetime.fromtimestamp(self.since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def error(self) -> PersistenceFailed:
@@ -43,7 +43,7 @@ class RefusedCursor:
 
 
 class RefusedCursors(Generic[C]):
-    """The refused cursors of this process, by subscription."""
+    """The cursors of this process that could not be stored, by subscription."""
 
     def __init__(self) -> None:
         self._refused: dict[C, RefusedCursor] = {}
@@ -55,11 +55,11 @@ class RefusedCursors(Generic[C]):
         return iter(list(self._refused))
 
     def get(self, subscription: C) -> RefusedCursor | None:
-        """Return the refusals of a cursor, or None."""
+        """Return the failed attempts for a subscription's cursor, or None if there are none."""
         return self._refused.get(subscription)
 
     def add(self, subscription: C, reason: str, *, now_ms: int, now_s: float) -> RefusedCursor:
-        """Count a refusal and set the time of the next attempt."""
+        """Count a failed attempt, and set the time of the next attempt."""
         known = self._refused.setdefault(subscription, RefusedCursor(now_ms, reason))
         known.reason = reason
         known.refusals += 1
@@ -67,13 +67,13 @@ class RefusedCursors(Generic[C]):
         return known
 
     def remove(self, subscription: C) -> RefusedCursor | None:
-        """Forget the refusals of a cursor, and return them."""
+        """Forget the failed attempts for a subscription's cursor, and return them."""
         return self._refused.pop(subscription, None)
 
     def due(self, now_s: float) -> list[C]:
-        """Return the cursors whose next attempt is due."""
+        """Return the subscriptions whose next attempt is due."""
         return [each for each, known in self._refused.items() if known.next_try_s <= now_s]
 
     def next_try_s(self) -> float | None:
-        """Return the event loop's time of the next attempt, or None if no cursor is refused."""
+        """Return when to try next, in the event loop's time, or None if no attempt is needed."""
         return min((known.next_try_s for known in self._refused.values()), default=None)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MessagePlace", "find_message", "read_message_id"]
 
-# A message id with numbers of any size.
+# A message id with numbers of any size
 _SHAPE: Final = re.compile(r"(0|[1-9][0-9]*):(0|[1-9][0-9]*)(:(-1|0|[1-9][0-9]*)){0,2}")
 
 
@@ -37,7 +37,7 @@ class MessagePlace:
 
     @property
     def everything(self) -> int:
-        """Return the ack set in which every message is unacked."""
+        """The bitset of the entry's messages, with every bit set to 1."""
         return full(self.messages)
 
 

@@ -114,7 +114,7 @@ async def get_last_message_id(
     try:
         found = await opened(request, name, "GetLastMessageId")
     except Refused as refused:
-        # As in Pulsar, the answer for a partitioned topic is 404. For a non-persistent topic, it is 405.
+        # As in Pulsar, answer 404 for a partitioned topic and 405 for a non-persistent topic.
         raise Refused(404 if name.domain == "persistent" else 405, refused.reason) from refused
     ledgers = found.log.ledgers
     last = ledgers.last_position()

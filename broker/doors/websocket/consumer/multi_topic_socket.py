@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class MultiTopicConsumerSocket(ConsumerSocket):
-    """One consumer of several topics. With a pattern, the consumer also gets matching topics that are created later.
+    """One consumer of several topics. With a pattern, the consumer also joins matching topics that are created later.
 
     If the client lacks permission for a matching topic, the consumer skips the topic. When a topic is deleted or
     unloaded, the socket closes with code 1012, and the client must connect again.

@@ -224,7 +224,7 @@ def consumer_options(query: Query) -> ConsumerOptions:
 
 
 def reader_options(query: Query) -> ReaderOptions:
-    """Read the options of a reader. Raises HandshakeRefused with status 500, as in Pulsar."""
+    """Read the options of a reader. Raises HandshakeRefused with status 500 if an option is wrong, as in Pulsar."""
     try:
         return ReaderOptions(
             start=_start(query),

@@ -30,11 +30,11 @@ __all__ = ["LaneOwner", "PublishLane", "Reply"]
 MAX_BATCH_BYTES: Final = 128 * 1024  # Pulsar's clients use the same limit
 # Estimated overhead of each message in a batch
 _MEMBER_BYTES: Final = 16
-# Each context stays in memory until the message is answered.
+# The context of a message stays in memory until the broker answers the message.
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Context, array and index of an unanswered message. The array is None if the message is not part of an array."""
+"""Context of an unanswered message, its array, and its index in the array. The array is None for a single message."""
 
 
 class LaneOwner(Protocol):
