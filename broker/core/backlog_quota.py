@@ -29,7 +29,7 @@ class Backlog:
 
     subscription: str
     size_bytes: int
-    # Age of the oldest unacked message, or of its ledger if the ledger is younger than the quota
+    # Age of the oldest unacked message. While the age is within the quota, the value may be too high.
     age_ms: int
 
 
@@ -87,7 +87,7 @@ def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, 
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # Passing an acked entry does not reduce the backlog, so one step may not be enough.
+        # The backlog does not shrink when the cursor passes an acked entry, so one step may not be enough.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete

@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 # All flags except FLAG_CORRUPT are stored with the entry.
-FLAG_BATCH = 1  # The payload is framed as a batch, perhaps of one message
+FLAG_BATCH = 1  # The payload is framed as a batch, which may hold only one message
 FLAG_MARKER = 2  # A Pulsar control entry that consumers never get
 FLAG_CHUNK = 4
 FLAG_LAST_CHUNK = 8
@@ -35,7 +35,7 @@ class StoredEntry(NamedTuple):
     entry_id: int
     messages: int  # 1 if the entry is not a batch
     flags: int
-    key_hash: int | None  # Hash slot of the ordering key or the key; None if there is neither
+    key_hash: int | None  # None if the entry has neither an ordering key nor a key
     deliver_at_ms: int  # Unix time; 0 means no delay
     append_ms: int  # Unix time; never decreases within a persistent topic
     cumulative_messages: int  # Messages of the topic up to and including this entry

@@ -67,8 +67,8 @@ class CursorChunk(models.Model):
 class PendingAck(models.Model):
     """A range of entries that were delivered together and are not acked yet.
 
-    On Exclusive and Failover, a consumer's first row has the consumer's total of unacked messages, and its other rows
-    have 0. The table is UNLOGGED.
+    The table is UNLOGGED. For an Exclusive or Failover consumer, only the sum of `messages` over all rows of the
+    consumer is correct.
     """
 
     delivery_id = models.BigIntegerField(primary_key=True)

@@ -71,7 +71,7 @@ class FullCollections:
         self._next: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start the full collections, and switch off Python's own."""
+        """Switch off Python's automatic full collections, and start the timer for the broker's full collections."""
         gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, _NEVER)
         self._next = self._call_later(LOOK_EVERY_S, self._look)
 

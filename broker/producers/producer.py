@@ -82,7 +82,7 @@ class Producer:
         self.connected_ms = now_ms
         self.last_sequence_id = -1  # Last sequence id stored before the producer opened
         self.schema_version = b""
-        self.topic_epoch: int | None = None  # None means not exclusive
+        self.topic_epoch: int | None = None  # None if the producer is not exclusive
         self.messages_in = 0
         self.bytes_in = 0
         self.last_sent_sequence_id = -1

@@ -116,8 +116,8 @@ class SubscriptionRunner:
             else TracedDeliveries(tracing, log.name.full, self.name, is_durable=machine.state.is_durable)
         )
         self._rate_timer: asyncio.TimerHandle | None = None
-        self._unstored_since_s = 0.0  # Monotonic time of the first ack that waits for a flush; 0 means none
-        self._flushing_since_s = 0.0  # Monotonic time of the first ack in the current flush; 0 means none
+        self._unstored_since_s = 0.0  # Monotonic time of the first ack that waits for a flush, or 0
+        self._flushing_since_s = 0.0  # Monotonic time of the first ack in the current flush, or 0
 
     def carry_out(self, effects: Effects) -> None:
         """Carry out the machine's effects in order."""
@@ -273,7 +273,8 @@ class SubscriptionRunner:
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
-        self._machine.flow(consumer, permits, self._clock.now_ms())  # The effect is always SEND
+        # `flow` returns only SEND, and the call of `pump` below carries it out.
+        self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
         self.pump()
 
@@ -403,7 +404,7 @@ class SubscriptionRunner:
 
     @property
     def subscription_id(self) -> int:
-        """The id of the stored row. Raises ValueError for a reader's cursor."""
+        """The id of the subscription's row. Raises ValueError for a reader's cursor."""
         if self._id is None:
             raise ValueError(f"{self.name} is not durable: it has no row")
         return self._id
@@ -420,7 +421,7 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The id of the last act that an operator could undo; 0 means none."""
+        """The id of the last act that an operator could undo, or 0 if there was none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:

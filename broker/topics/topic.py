@@ -217,7 +217,7 @@ class Topic:
         self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
         self.last_used_ms = clock.now_ms()  # Time when a client last left
-        self.asked_ms = self.last_used_ms  # Time when the topic was last opened or in use
+        self.asked_ms = self.last_used_ms  # Time when the topic was last opened or last in use
 
     @property
     def owner_epoch(self) -> int:
@@ -273,7 +273,7 @@ class Topic:
         )
         try:
             await self.access.admit(producer)
-            self._require_appendable()  # The topic may have been closed or terminated meanwhile
+            self._require_appendable()  # The topic may have been closed or terminated during the wait
         except BaseException:
             producer.detach()
             raise
@@ -283,7 +283,7 @@ class Topic:
     async def _learn_last_sequence_id(self, producer: Producer) -> None:
         while producer.is_deduplicated and (current := self.deduplication) is not None and current.is_enabled:
             last_sequence_id = await current.last_sequence_id(producer.name)
-            if current.is_enabled:  # Deduplication may have been switched off meanwhile
+            if current.is_enabled:  # Deduplication may have been switched off during the wait
                 producer.last_sequence_id = last_sequence_id
                 return
 

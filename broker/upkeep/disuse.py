@@ -82,7 +82,7 @@ class Disuse:
                 return False
         with_subscriptions = topic.policies.inactive_topic_mode is InactiveTopicMode.SUBSCRIPTIONS_CAUGHT_UP
         try:
-            # A client may have published and left since the check, so `delete` checks again when no client can connect.
+            # A client may have published and left since the check. `delete` checks again while no client can connect.
             await self._endings.delete(
                 name, force=False, with_subscriptions=with_subscriptions, only_if=self._is_inactive
             )
@@ -96,7 +96,7 @@ class Disuse:
     async def visit_idle_topics(self, after: int) -> int:
         """Check topics that are not in memory and have ids above `after`.
 
-        Return the id from which the next call should go on.
+        Return `after` for the next call. 0 means to start again with the lowest id.
         """
         known = [topic.topic_id for topic in self._topics.all()]
         found = await repeat_until_done(

@@ -68,7 +68,7 @@ class Lifetime:
         self._may_store = may_store
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
         self._waiting: list[Topic] = []
-        self._due = 0.0  # Number of topics to look at next
+        self._due = 0.0
         self._visit_at_ms: dict[int, int] = {}  # Time of the next visit, by topic id
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []

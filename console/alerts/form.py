@@ -37,7 +37,7 @@ _LIMIT_EXAMPLES: Final = {"messages": "10000", "per second": "10", "ms": "15m", 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PLACE: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
 _LONGEST_MS: Final = 30 * 24 * 3600 * 1000
-_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # The history keeps dead-letter counts for at least this long
+_LONGEST_WITHIN_MS: Final = 6 * 3600 * 1000  # Older dead-letter counts may be deleted
 _LARGEST: Final = 2**62
 _MOST_STARS: Final = 4
 

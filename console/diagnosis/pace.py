@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Connected)
 def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
     """Return the consumers that take no messages out of their full queues while others work.
 
-    If all consumers look idle, the list is empty, because they may only be slow.
+    If all consumers look idle, the list is empty, because they may simply be slow.
     For types other than Shared and Key_Shared, the list is empty, because a standby consumer is idle by design.
     """
     idle = [each for each in consumers if each.permits <= 0 and _silent_s(each, now_ms) >= WINDOW_S]

@@ -102,7 +102,7 @@ def alert_rules() -> list[RuleRow]:
 
 
 def alert_rule(rule_id: int) -> RuleRow | None:
-    """Return one rule."""
+    """Return the rule with this id, or None."""
     return next(iter(fetch(RuleRow, "alerts", "rules", {"id": rule_id, "limit": 1})), None)
 
 

@@ -20,7 +20,7 @@ class AckResult(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Counts of what is acked. The totals of a cursor include trimmed messages."""
+    """Totals of acked messages, entries and bytes. The totals of a cursor include trimmed messages."""
 
     messages: int
     entries: int
@@ -39,7 +39,7 @@ class SkipTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckChunk:
-    """Acks in one run of 32,768 entries."""
+    """The acks of 32,768 consecutive entries."""
 
     ledger_id: int
     chunk: int  # Entry id divided by 32,768
@@ -67,7 +67,7 @@ class AckOverlay:
     mark_delete: Position = LATEST  # Mark-delete right after the act
     through: Position = EARLIEST  # Highest cumulative ack at or below `mark_delete`
     chunks: tuple[AckChunk, ...] = ()
-    # Acks beyond mark-delete that the act added. An ack set has the members that the act left unacked.
+    # Acks beyond mark-delete that the act added.
     passed: tuple[AckChunk, ...] = ()
 
 

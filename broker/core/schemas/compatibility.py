@@ -67,7 +67,7 @@ def check_successor(
 ) -> None:
     """Check that a new schema may follow the stored versions. Raises IncompatibleSchema otherwise.
 
-    `stored` is in ascending order.
+    `stored` is in ascending order of versions.
     """
     check_definition(new)
     if not stored or strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:
@@ -88,7 +88,7 @@ def check_reader(
 ) -> None:
     """Check that a consumer's schema can read the versions that `compared_versions` returns.
 
-    Raises IncompatibleSchema otherwise, or if the topic has no schema.
+    Raises IncompatibleSchema if it cannot, or if the topic has no schema.
     """
     if not stored:
         raise IncompatibleSchema("the topic has messages or clients but no schema; subscribe without one")

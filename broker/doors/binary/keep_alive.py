@@ -58,7 +58,9 @@ class KeepAlive:
         self._settle_probes(alive=False)
 
     async def probe(self, timeout_ms: int = PROBE_TIMEOUT_MS) -> bool:
-        """Ping, and return whether bytes arrive in time. If not, call `give_up`. Safe to cancel and to repeat.
+        """Ping, and return whether bytes arrive in time. Safe to cancel and to repeat.
+
+        If no bytes arrive in time, this method calls `give_up`.
 
         If the broker does not read from the peer, return True, because the broker would not see an answer.
         """

@@ -65,7 +65,7 @@ class StoredCompaction:
 
     horizon: Horizon
     generation: int  # 0 until a run succeeds or the topic is emptied
-    attempt: int  # Number of the latest run
+    attempt: int
     kept: Kept
     failures: int = 0  # Consecutive failures
     retry_ms: int = 0  # No automatic run starts before this Unix time
@@ -82,7 +82,7 @@ class CompactionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedPage:
-    """Entries in order, and the horizon of their generation."""
+    """A page of kept entries, and the horizon of their generation."""
 
     horizon: Position
     entries: list[StoredEntry]
@@ -91,7 +91,7 @@ class CompactedPage:
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
     """Load the state of a topic's compaction, or return None.
 
-    A run that is stored as running is marked as failed.
+    If a broker stopped during a run, this function marks the run as failed.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
@@ -108,7 +108,7 @@ async def load(connection: Connection, topic_id: int) -> StoredCompaction | None
 
 
 async def begin(connection: Connection, *, topic_id: int, owner_epoch: int, horizon: Horizon) -> int | None:
-    """Begin a run and return its number. Ignores `horizon` unless this is the topic's first run."""
+    """Begin a run and return its number. Store `horizon` only for the topic's first run."""
     cursor = await connection.execute(
         query("compaction", "begin"), {**_guard(topic_id, owner_epoch), **_place(horizon)}
     )
@@ -201,7 +201,7 @@ async def fail(
 async def empty(
     connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, horizon: Horizon
 ) -> bool | None:
-    """Hide from readers all entries up to a new horizon. Safe to repeat.
+    """Move the horizon. After that, readers get no entries up to the horizon. Safe to repeat.
 
     `attempt` must be a new run number, so that a run under way cannot publish its entries.
     """
@@ -213,7 +213,10 @@ async def empty(
 
 
 async def forget(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Delete the state of a topic's compaction. `sweep` deletes the entries. Safe to repeat."""
+    """Delete the state of a topic's compaction. Safe to repeat.
+
+    The entries remain until `sweep` deletes them.
+    """
     cursor = await connection.execute(query("compaction", "forget"), _guard(topic_id, owner_epoch))
     return await cursor.fetchone() is not None or None
 

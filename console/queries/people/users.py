@@ -38,7 +38,7 @@ class UserRow:
     is_active: bool
     is_superuser: bool
     last_login: datetime | None
-    is_from_server: bool  # Logs in at the login server
+    is_from_server: bool  # The user logs in at the login server
     factor_since: datetime | None
     grants: tuple[UserGrant, ...]
 

@@ -26,7 +26,7 @@ PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
 _FEW = 500
 _LARGEST = 2.0**53
-# In the order "worst", topics.sql computes the sort value as state * _STATE_UNIT + state_since_ms.
+# For the sort order "worst", topics.sql computes the sort value as state * _STATE_UNIT + state_since_ms.
 _STATE_UNIT = 1 << 42
 
 
@@ -38,9 +38,9 @@ class TopicsAsked:
     namespace: str = ""  # Written as tenant/namespace
     subscription: str = ""  # Name of a subscription that the topics must have
     only_backlog: bool = False
-    state: int = 0  # Worst state of any durable subscription
+    state: int = 0  # Worst state among the topic's durable subscriptions
     order: str = "name"  # One of ORDERS
-    after_name: str = ""  # Last name on the previous page; "" means the first page
+    after_name: str = ""  # Name of the last topic on the previous page; "" means the first page
     after_value: float = 0.0  # Sort value of the previous page's last row
     limit: int = PAGE_ROWS
 
@@ -53,7 +53,7 @@ class TopicRow:
     name: str
     partitions: int  # 0 means not partitioned
     partition_ids: list[int]  # At most 20 ids
-    backlog_messages: int | None  # Sum of each partition's largest backlog, durable subscriptions only
+    backlog_messages: int | None  # Each partition adds the largest backlog of its durable subscriptions
     message_rate_in: float | None
     byte_rate_in: float | None
     stored_bytes: int | None
@@ -64,7 +64,7 @@ class TopicRow:
     consumers: int | None
     message_rate_acked: float | None  # Sum over all durable subscriptions
     worst_subscription: str | None  # Subscription with the largest backlog on any partition
-    state: int | None  # Worst state of any durable subscription
+    state: int | None  # Worst state among the topic's durable subscriptions
     state_since_ms: int | None
 
 

@@ -20,7 +20,7 @@ __all__ = ["namespace_policies", "topic_policies"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_only
 def namespace_policies(request: HttpRequest, rights: Rights, tenant: str, namespace: str) -> HttpResponse:
-    """Show the form of a namespace, or plan the change."""
+    """Show the policy form of a namespace, or plan a change of its policies."""
     found = found_namespace(tenant, namespace)
     described = policies_of_namespace(found.full_name, found.policies)
     return _form(request, rights, "set_namespace_policies", found.full_name, described)
@@ -29,7 +29,7 @@ def namespace_policies(request: HttpRequest, rights: Rights, tenant: str, namesp
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def topic_policies(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show the form of a topic, or plan the change."""
+    """Show the policy form of a topic, or plan a change of its policies."""
     documents, described = described_topic(topic)
     if documents.parent_name:
         return redirect("console:topic_policies", documents.parent_name)
