@@ -186,7 +186,7 @@ def is_api_path(path: str) -> bool:
     """Return whether this path belongs to the API."""
     try:
         root = api_url().removesuffix("/v1")
-    except NoReverseMatch:  # The project has no API
+    except NoReverseMatch:  # The project's URLs do not include the API
         return False
     return path.startswith(f"{root}/")
 

@@ -27,7 +27,7 @@ def load_tracing(*, is_on: bool) -> Tracing | None:
         ) from None
     try:
         return Tracing()
-    except Exception as error:  # OpenTelemetry's errors have no common class
+    except Exception as error:  # OpenTelemetry's errors have no common base class
         raise SettingInvalid(
             f"VELA_OTEL is 1, and OpenTelemetry refuses its settings: {error}; check the OTEL_… variables"
         ) from error

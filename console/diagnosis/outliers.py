@@ -11,7 +11,7 @@ from console.words.numerals import count, rate, span
 
 __all__ = ["outliers"]
 
-_LEAST_CONSUMERS: Final = 3  # Two consumers do not show which of them is the outlier
+_LEAST_CONSUMERS: Final = 3  # With two consumers, it is unclear which one is the outlier
 _TIMES: Final = 4.0  # An outlier differs from the median by more than this factor
 _LEAST_MESSAGES: Final = 10.0
 _LEAST_AGE_S: Final = 5.0
@@ -40,7 +40,7 @@ class Compared(Protocol):
 def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
     """Find the consumers whose values are far from the median.
 
-    The result maps the key of each such consumer to the outlying columns. Each column maps to its median as text.
+    The outer key is the consumer's key. The inner key is a column, and its value is the column's median as text.
     """
     if len(consumers) < _LEAST_CONSUMERS or any(each.subscription_type not in SHARED for each in consumers):
         return {}

@@ -62,7 +62,7 @@ class FoundMessage:
 
     @property
     def act_id(self) -> str:
-        """Return the message id for links to the forms of acts."""
+        """Return the message id as text, for links to forms."""
         return str(MessageId(self.spot.ledger_id, self.spot.entry_id, -1, self.spot.batch_index))
 
     @property

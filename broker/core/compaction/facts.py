@@ -1,4 +1,4 @@
-"""The facts about an entry that compaction needs."""
+"""The facts that compaction needs about an entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CompactionEntry(NamedTuple):
     """One entry. An unreadable entry has no messages, and compaction keeps it."""
 
     position: Position
-    # Messages in batch order. A removed message or a marker is None.
+    # Messages in batch order. None stands for a removed message or an internal marker.
     messages: tuple[CompactionMessage | None, ...]
     chunk_uuid: str | None = None  # Only the chunks of a large message have a uuid
     is_last_chunk: bool = False

@@ -29,7 +29,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
         self._partition = partition
         self._delay_ms = delay_ms
         self._consumers: list[DispatchConsumer] = []
-        self._chosen: DispatchConsumer | None = None  # Becomes active after the delay
+        self._chosen: DispatchConsumer | None = None  # Gets messages after the delay
         self._due_ms: int | None = None
 
     @property

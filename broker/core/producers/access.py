@@ -13,7 +13,7 @@ __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoc
 OUTBOX_PRODUCER: Final = "vela-outbox"  # Clients cannot use this name
 
 _HIGHEST_EPOCH: Final = 2**63 - 1  # Highest epoch that PostgreSQL can store
-_EPOCH_AFTER_HIGHEST: Final = 2**62  # Epochs counted from 0 never get near this number
+_EPOCH_AFTER_HIGHEST: Final = 2**62
 
 
 class AccessMode(Enum):

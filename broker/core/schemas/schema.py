@@ -82,7 +82,7 @@ class StoredSchema:
         return self.schema.type is SchemaType.NONE
 
 
-# A deletion is stored as a version, because version numbers in messages must stay valid.
+# A deletion is stored as a new version. The older versions stay, because stored messages refer to them.
 DELETED: Final = SchemaDefinition(type=SchemaType.NONE, data=b"", name="deleted")
 
 

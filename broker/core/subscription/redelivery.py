@@ -14,7 +14,7 @@ _SLACK: Final = 64
 
 
 class ReplaySet(PositionSet):
-    """Positions to send before normal reads, lowest first."""
+    """The positions of entries to deliver before normal reads, lowest first."""
 
     __slots__ = ("_heap",)
 

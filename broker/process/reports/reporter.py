@@ -38,7 +38,7 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_ANEW_AT_ONCE: Final = 1000  # About 50 ms of work
+_ANEW_AT_ONCE: Final = 1000  # Topics and subscriptions per report, about 50 ms of work
 _JUDGED_AT_ONCE: Final = 1000
 _COME_BACK_MS = 60_000  # Clients of an earlier broker connect again within this time
 
@@ -119,7 +119,8 @@ class Reporter:
 
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
-        await self.stories.write()  # Before the report, because the report makes pages read the stories
+        # Write the stories first, because the report tells pages to read them.
+        await self.stories.write()
         await self._report()
         await self.history.write()
         await self._judge_unloaded()

@@ -67,7 +67,7 @@ def _connect() -> AbstractContextManager[ShortConnection]:
 
 
 def claim(worker: str, *, most: int) -> ClaimedRun | None:
-    """Claim the oldest waiting run. Return None if no run waits or the limit `most` is reached."""
+    """Claim the oldest waiting run. Return None if no run waits, or if too many runs are in progress."""
     with _connect() as connection:
         connection.execute(query("pipeline", "look"))
         row = _claim(connection, worker, most)

@@ -1,7 +1,4 @@
-"""Dispatch rates of topics and subscriptions.
-
-When a rate is used up, Pulsar checks again after 1,000 ms. Vela continues as soon as the rate allows the next message.
-"""
+"""Dispatch rates of topics and subscriptions."""
 
 from __future__ import annotations
 
@@ -72,7 +69,7 @@ class DispatchLimit:
         return cls(limited, times=0 if replaces is None else replaces.times)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return how long delivery must wait, and count each wait once."""
+        """Return how long delivery must wait. Several calls during one wait count as one wait."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
         if not wait_ms:
             self._waits_until_ms = now_ms  # The old value may be far in the future if the clock was set back

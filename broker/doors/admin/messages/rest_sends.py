@@ -49,8 +49,8 @@ class RestSends(AwaitedSends):
     ) -> Receipt:
         """Store one message and wait for its receipt.
 
-        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the next id. Raises
-        SendOutcomeUnknown if there is no receipt, and another BrokerError if the message is not stored.
+        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the next sequence
+        id. Raises SendOutcomeUnknown if there is no receipt, and another BrokerError if the message is not stored.
         """
         producer = self._producer
         if producer is None:
@@ -99,8 +99,6 @@ class RestSends(AwaitedSends):
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.detach()
-
-    # -- Methods of ProducerSink that AwaitedSends does not have ---------------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Fail every send that has no receipt yet."""

@@ -1,1 +1,1 @@
-"""Rules that find a backlog's cause in the consumers."""
+"""Diagnosis rules that look for the cause of a backlog in the consumers."""
