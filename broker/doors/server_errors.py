@@ -60,5 +60,5 @@ def server_error(error: BrokerError) -> ServerError:
 
 
 def http_status(error: BrokerError) -> int:
-    """Return the HTTP status of an error outside the admin API."""
+    """Return the error's HTTP status. The admin API uses other statuses."""
     return _HTTP_STATUSES.get(error.code, 500)

@@ -182,7 +182,7 @@ class _Runner:
                 await self._threads.run(partial(_call, handler, message))
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
-            # The function itself can raise CancelledError too.
+            # The handler's function can raise CancelledError although nobody cancelled this task.
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
             logger.exception(

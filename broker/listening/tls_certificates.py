@@ -41,7 +41,7 @@ class TlsCertificates:
     def __init__(self, settings: DoorSettings, *, asks_clients: bool) -> None:
         """Read the files. Raises CertificateUnusable if a file cannot be used.
 
-        If `asks_clients` is true and a trust file is set, clients are asked for a certificate.
+        If `asks_clients` is true and a trust file is set, the TLS handshake asks the client for a certificate.
         """
         self._settings = settings
         self._asks_clients = asks_clients and settings.tls_trust_file is not None

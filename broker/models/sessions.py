@@ -87,8 +87,8 @@ class ConsumerSession(models.Model):
     last_flow_ms = models.BigIntegerField()
     last_delivery_ms = models.BigIntegerField()
     last_ack_ms = models.BigIntegerField()
-    # Delivery time of the oldest unacked message. For Exclusive and Failover, this is the time of the latest delivery.
-    # 0 means none or unknown.
+    # When the oldest unacked message was delivered. 0 means that no message is unacked, or that the time is unknown.
+    # For Exclusive and Failover, the broker stores the time of the latest delivery instead.
     oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # Shortened for the console's pages

@@ -26,7 +26,10 @@ class Heartbeat:
     def __init__(
         self, pool: ConnectionPool, *, may_store: Callable[[], bool], on_late: Callable[[], None]
     ) -> None:
-        """`on_late` is called after a long gap, because a Celery task may have deleted the rows of clients."""
+        """`on_late` is called if no heartbeat was stored for `SILENT_S` seconds.
+
+        By then, a Celery task may have deleted the rows of connected clients.
+        """
         self._pool = pool
         self._may_store = may_store
         self._on_late = on_late

@@ -34,7 +34,7 @@ __all__ = ["Schemas", "check_schema"]
 MAX_SCHEMA_BYTES = 1024 * 1024
 MAX_NAMES_BYTES = 64 * 1024  # Limit for a schema's name and properties
 MAX_VERSIONS = 10_000
-MAX_TOPIC_BYTES = 64 * 1024 * 1024  # Limit for all versions of a topic's schema
+MAX_TOPIC_BYTES = 64 * 1024 * 1024  # Limit for all versions of a topic's schema together
 
 
 def check_schema(schema: SchemaDefinition) -> None:

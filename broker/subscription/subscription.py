@@ -62,7 +62,7 @@ __all__ = ["Subscription", "SubscriptionReporter", "SubscriptionTopic"]
 
 
 class SubscriptionTopic(Protocol):
-    """The members of a topic that its subscriptions use."""
+    """The properties and methods of a topic that its subscriptions use."""
 
     @property
     def policies(self) -> Policies:
@@ -269,7 +269,7 @@ class Subscription(SubscriptionRunner):
             return 0
         if backlog > delayed:
             return backlog - delayed
-        # The search may be slow, so repeat it only after a change.
+        # `next_ready` may be slow, so call it only after a change.
         acked, ledgers = self.cursor.totals, self.log.ledgers
         at = (ledgers.total_messages, acked.entries, acked.messages, self.cursor.version, delayed)
         if at != self._ready_at:
@@ -414,7 +414,7 @@ class Subscription(SubscriptionRunner):
         """Return the consumers that a cursor reset closes. For Failover, this is only the active consumer."""
         return [self.consumers[key] for key in self._machine.served()]
 
-    # -- calls of the topic --------------------------------------------------------------------------------------
+    # -- calls by the topic --------------------------------------------------------------------------------------
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
         """Apply the stored state. `last_used_ms` is 0 if the time is unknown."""
@@ -456,7 +456,7 @@ class Subscription(SubscriptionRunner):
         self._machine.acks.ack_for_broker(position, remaining, self._clock.now_ms())
 
     def when_durable(self, callback: DurableCallback) -> None:
-        """Store the cursor soon. Then call `callback` once, with None or with the error."""
+        """Store the cursor soon. Then call `callback` once: with None after success, or with the error."""
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:
@@ -483,7 +483,7 @@ class Subscription(SubscriptionRunner):
         self._state.begin_at(position)
 
     def place(self) -> Position:
-        """Return the position after mark-delete, or the one set by `begin_at` if mark-delete has not moved since."""
+        """Return the position after mark-delete. Until mark-delete moves, `begin_at` can override this position."""
         return self._state.place()
 
     def unacked_through(self, position: Position) -> list[Range]:

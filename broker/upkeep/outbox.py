@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 IDLE_S: Final = 60.0
 RETRY_S: Final = 60.0
-_POLL_S = 1.0  # Needed because a notification may be lost
+_POLL_S = 1.0  # Poll, because a PostgreSQL notification may be lost
 _ROWS = 500
 # Limits per topic for rows that are sent but not yet stored
 _MOST_ON_THE_WAY = 2000

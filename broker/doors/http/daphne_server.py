@@ -78,7 +78,7 @@ class DaphneServer(LimitedServer):
     async def stop(self, timeout_s: float = 1.0) -> None:
         """Stop accepting connections, and close every WebSocket with 1001.
 
-        Wait up to `timeout_s` for pulls, and cancel pulls that take longer. Then do the same for applications.
+        Wait up to `timeout_s` for pulls, and cancel pulls that take longer. Then do the same for all other requests.
         """
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []

@@ -27,7 +27,7 @@ _LEASE_S: Final = 60
 
 
 def send_due(*, budget_s: float) -> int:
-    """Send due notifications, and return the number of attempts. No attempt begins after `budget_s`."""
+    """Send due notifications, and return the number of attempts. No attempt begins after `budget_s` seconds."""
     until = time.monotonic() + budget_s
     attempts = 0
     while time.monotonic() < until:
