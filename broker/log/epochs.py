@@ -98,7 +98,7 @@ class Epochs:
     ) -> T | None:
         """Run one write under the log's epoch. Return the result of `call`, or None if the log is closed.
 
-        `call` must return None if the epoch is out of date, and must be safe to repeat. Raises the same errors as
+        `call` must be safe to repeat, and must return None if the epoch is out of date. Raises the same errors as
         `write_all`. Not safe to cancel.
         """
 
@@ -117,8 +117,8 @@ class Epochs:
     ) -> dict[TopicLog, T]:
         """Run one write under the epochs of many logs. Return the results by log. Logs without a result are closed.
 
-        `call` must return no result for a log whose epoch is out of date, and must be safe to repeat. Raises
-        psycopg.Error if the server refuses the write, and every other error of `call`. Not safe to cancel.
+        `call` must be safe to repeat, and must return no result for a log whose epoch is out of date. Raises
+        psycopg.Error if the server refuses the write. Raises every other error of `call` too. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)
@@ -154,9 +154,9 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None if another broker took one of the topics. In that case, nothing is stored, unless the connection
-        was lost before the outcome was known. `call` must be safe to repeat. Raises psycopg.Error if the server refuses
-        the transaction, and every other error of `call`. Not safe to cancel.
+        Returns None if another broker took one of the topics. Usually, nothing is stored then. After a lost connection,
+        the transaction may have been stored. `call` must be safe to repeat. Raises psycopg.Error if the server refuses
+        the transaction. Raises every other error of `call` too. Not safe to cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}

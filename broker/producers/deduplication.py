@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeduplicationFlush", "TopicDeduplication", "mark_of_entry"]
 
-_MOST_BYTES = 2**31 - 1  # In effect no limit, because a batch's size is checked on arrival
+_MOST_BYTES = 2**31 - 1  # No limit is needed here, because a batch's size is checked on arrival
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

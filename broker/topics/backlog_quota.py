@@ -127,7 +127,10 @@ class BacklogQuota:
         return [each for each in self._topic.subscriptions.values() if each.is_durable]
 
     async def _age_ms(self, subscription: Subscription) -> int:
-        """Return the age of the oldest unacked entry, or of its ledger if the ledger's age is within the quota."""
+        """Return the age of the oldest unacked entry.
+
+        If the entry's ledger is not older than the quota allows, return the age of the ledger.
+        """
         topic = self._topic
         position = subscription.cursor.read_from()
         ledger = topic.log.ledgers.get(position.ledger_id)

@@ -1,4 +1,4 @@
-"""The forms that create subscriptions and bookmarks, and delete bookmarks."""
+"""The forms that create subscriptions, create bookmarks and delete bookmarks."""
 
 from __future__ import annotations
 

@@ -81,8 +81,8 @@ _BROKER: Final = _Broker()
 class DeliveryStory:
     """Records the deliveries and acks of one subscription.
 
-    For a reader, `subscription_id` is None and nothing is recorded. Callers need not report deliveries while
-    `watches_deliveries` is false, or consumers' acks while `watches_acks` is false.
+    For a reader, `subscription_id` is None and nothing is recorded. While `watches_deliveries` is false, callers need
+    not report deliveries. While `watches_acks` is false, callers need not report acks of consumers.
     """
 
     __slots__ = (
@@ -202,7 +202,7 @@ class DeliveryStory:
 
     def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
         """Count the unacked entries from `position` on. `position` must come after the mark-delete position."""
-        events = 1 if self._records_all else 2  # Count the delivery too if it was not recorded
+        events = 1 if self._records_all else 2  # If the delivery was not recorded, count it too
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last
             if (ledger_id, last) < position:

@@ -1,6 +1,6 @@
 """Requests to the admin REST API, and the objects in their bodies.
 
-Most changes are made by acts, which Vela plans, applies and logs.
+An act is a change that Vela plans, applies and logs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AdminRequest(ASGIRequest):
     query_string: bytes
 
     def _set_content_type_params(self, meta: Mapping[str, str]) -> None:
-        """Ignore the parameters of the content type. JSON is always UTF-8, and Django fails on some parameters."""
+        """Ignore the parameters of the content type, because Django fails on some of them."""
         self.content_type = meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         self.content_params = {}
 

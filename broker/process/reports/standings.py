@@ -18,8 +18,8 @@ __all__ = ["Standings"]
 
 logger = logging.getLogger(__name__)
 
-_FORGET_EVERY: Final = 60  # Calls of `look`
-_SLICE: Final = 200  # A few milliseconds of work
+_FORGET_EVERY: Final = 60  # Counted in calls of `look`
+_SLICE: Final = 200  # After this many subscriptions, other tasks may run
 _NO_DUE_TIME_MS: Final = 10_000
 _UNATTENDED_MS: Final = 5_000  # Longest delay until a subscription without consumers is judged
 

@@ -170,9 +170,9 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
-    """Mark subscriptions as stuck or idle if their last report is older than `before_ms`, and update their topics.
+    """Mark subscriptions as stuck or idle if their last report is older than `before_ms`.
 
-    Call this function again until it returns less than `limit`.
+    Also updates the states of topics. Call this function again until it returns less than `limit`.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {

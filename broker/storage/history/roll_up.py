@@ -43,7 +43,7 @@ def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
 
 
 def roll_up(now_ms: int, *, budget_s: float) -> int:
-    """Fill longer buckets whose shorter buckets are complete. Return how many were filled. Safe to repeat.
+    """Fill longer buckets from complete shorter buckets. Return how many were filled. Safe to repeat.
 
     Stops after about `budget_s`, or if a lock is not free within 2 s.
     """

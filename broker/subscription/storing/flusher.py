@@ -142,7 +142,7 @@ class Flusher:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Prevent flushes during the block. A flush could overwrite what a cursor move stores."""
+        """Prevent flushes during the `with` block. A flush could overwrite what a cursor move stores."""
         async with self._flushing:
             await self._learn_outcomes()
             yield

@@ -32,7 +32,7 @@ class JsonPathInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonTest:
-    """A test of a JSON document. At least one value at the path must pass."""
+    """A test of a JSON document. A document passes if at least one value at the path matches."""
 
     path: tuple[Step, ...]
     operator: Operator

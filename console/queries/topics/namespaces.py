@@ -67,8 +67,8 @@ class NamespaceNumbers:
 
     id: int
     topics: int  # A partitioned topic counts once
-    subscriptions: int  # Durable subscriptions, counted on each partition
-    backlog_messages: int | None  # Sum of each topic's largest backlog, durable subscriptions only
+    subscriptions: int  # A durable subscription counts once on each partition
+    backlog_messages: int | None  # Each topic adds the largest backlog of its durable subscriptions
     stored_bytes: int | None
     message_rate_in: float | None
 
