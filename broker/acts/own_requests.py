@@ -58,8 +58,7 @@ class OwnRequests:
     ) -> int:
         """Plan an act, apply it, and return its id. A long act continues after this method has returned.
 
-        `topic` names a topic, a namespace (tenant/namespace) or a tenant (tenant/*). The caller gets no preview, so
-        messages published or acked between plan and apply do not stop the act.
+        `topic` names a topic, a namespace (tenant/namespace) or a tenant (tenant/*).
 
         Raises NothingToActOn if the topic, subscription or namespace does not exist. Raises ReasonMissing if the
         namespace is protected and `reason` is empty. Raises SecondPersonNeeded if the namespace requires two users.

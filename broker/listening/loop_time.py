@@ -26,7 +26,7 @@ TURN_NS: Final = 250_000
 
 
 class LoopTime:
-    """Runs the turns on the event loop. All ports of a process share one object."""
+    """Runs the turns on the event loop. All ports of a process share one LoopTime."""
 
     def __init__(
         self,

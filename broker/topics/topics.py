@@ -85,8 +85,8 @@ class Topics:
     async def partition_count(self, name: TopicName, *, create: bool) -> int:
         """Return the number of a topic's partitions, or 0 if the topic is not partitioned.
 
-        With `create`, a missing topic is created if the policies give new topics partitions. Raises ServiceNotReady.
-        Raises TopicNotFound if a persistent topic is missing and must not be created.
+        With `create`, a missing topic is created if the policies say that new topics are partitioned.
+        Raises ServiceNotReady. Raises TopicNotFound if a persistent topic is missing and must not be created.
         """
         self._require_ready()
         row = await self._find(name)

@@ -30,7 +30,7 @@ __all__ = ["Tracing"]
 
 logger = logging.getLogger(__name__)
 
-MOST_SPANS_PER_S: Final = 1000  # This many spans take 5 % of the broker's time
+MOST_SPANS_PER_S: Final = 1000
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"

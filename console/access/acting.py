@@ -23,10 +23,7 @@ __all__ = ["named_by", "plan"]
 def named_by(
     kind: str, topic: str, parameters: Mapping[str, object], planned: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Return every topic or namespace that an act changes or publishes to.
-
-    `planned` is the act's plan.
-    """
+    """Return every topic or namespace that an act changes or publishes to."""
     if kind == "continue_job":
         run = pipeline.run(number) if isinstance(number := parameters.get("run"), int) else None
         parameters = {} if run is None else {"job": run.job, "options": run.given}

@@ -72,8 +72,8 @@ def viewer(
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Admit users who may see the topic or namespace in the URL. Raises Http404 for other users.
 
-    If the URL has neither, raises PermissionDenied for users without a role. Also raises PermissionDenied for changes
-    while the console is read-only.
+    If the URL has no topic and no namespace, raises PermissionDenied for users without a role. Also raises
+    PermissionDenied for changes while the console is read-only.
     """
 
     def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:

@@ -44,7 +44,7 @@ def found_topic(name: str) -> TopicFacts:
 
 
 def found_head(name: str) -> TopicHead:
-    """Return a topic with its numbers, or raise Problem."""
+    """Return a topic with totals over its partitions, or raise Problem."""
     head = topic_head(name)
     if head is None:
         found_topic(name)  # Raises Problem if the topic does not exist

@@ -40,7 +40,7 @@ class AckedBeyond:
     runs: tuple[Run, ...]  # Sorted; no two runs are adjacent
     entries: int
     ack_sets: Mapping[int, int]  # Keyed by the index of the entry; a set bit means an unacked message
-    complete: bool  # False means only the first chunks were read
+    complete: bool  # False means that only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
         """Yield the indexes of entries with unacked messages, from `index` to `end - 1`.
@@ -110,7 +110,7 @@ def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
 def members_of(column: bytes) -> dict[int, int]:
     """Return the bitset of the unacked messages in each partly acked batch, keyed by entry id.
 
-    Returns an empty dictionary if the column has an unknown version, so that the pages work with a newer broker.
+    Returns an empty dictionary if the column has an unknown version, so that the console works with a newer broker.
     """
     found: dict[int, int] = {}
     at = 1

@@ -1,4 +1,7 @@
-"""Words for the delivery story of a message: its recorded events, and the acts (operator changes)."""
+"""Words for the delivery story of a message.
+
+The story consists of recorded events and of acts. An act is a change by an operator.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _SINCE: Final = re.compile(rf"([0-9]{{1,15}})-([0-9]{{1,15}})@({_PLACE}(?:,{_PLA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The end of the log at the last request, and the totals of all requests."""
+    """The end of the log at the last request, and two counts over all requests."""
 
     matched: int  # Number of messages
     skipped: int  # Number of entries

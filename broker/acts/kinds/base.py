@@ -1,6 +1,6 @@
 """The base class of all kinds of act.
 
-Most acts are changes by an operator, such as a cursor reset. Such an act is planned first and then applied.
+Most acts are changes by an operator, for example a cursor reset. The broker plans such an act and then applies it.
 
 The broker runs acts one after another, so `plan` and `apply` must be fast. The only exception is
 the `apply` of an act with `is_long`.
@@ -97,7 +97,7 @@ class Scope(StrEnum):
 
 
 class Reports(Protocol):
-    """Reports on topics and subscriptions."""
+    """The broker's reports on topics and subscriptions."""
 
     @property
     def rates(self) -> Rates:
@@ -186,13 +186,13 @@ class ActKind(ABC, Generic[P]):
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
     no_undo: ClassVar[str] = "it cannot be undone"
-    # If True, `apply` may be slow and runs in parallel with other acts.
+    # If True, `apply` runs in parallel with other acts, so it may be slow.
     is_long: ClassVar[bool] = False
     # If False, `requests.plan` refuses acts of this kind.
     can_be_requested: ClassVar[bool] = True
     # If True, one act can change several partitions of a topic.
     takes_partitions: ClassVar[bool] = False
-    # The act leaves out a partition if planning for it raises one of these errors.
+    # The act leaves out a partition if planning for the partition raises one of these errors.
     leaves_out: ClassVar[tuple[type[ActInvalid], ...]] = (NoSubscription,)
     parameters: type[P]
     # Names of the parameters that together make up a message.
@@ -210,7 +210,7 @@ class ActKind(ABC, Generic[P]):
         return read_parameters(self.parameters, raw)
 
     def why_one_partition(self, given: P) -> str:
-        """Return why the act cannot take several partitions, or an empty string."""
+        """Return why the act cannot take several partitions, or an empty string if it can."""
         return "" if self.takes_partitions else f"{self.name} acts on one topic"
 
     def message_id(self, given: P) -> str | None:
@@ -218,11 +218,11 @@ class ActKind(ABC, Generic[P]):
         return None
 
     def other_topics(self, given: P) -> tuple[str, ...]:
-        """Return the other topics to which the act publishes, read from its parameters."""
+        """Return the other topics to which the act publishes, according to its parameters."""
         return ()
 
     def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the other topics to which the act publishes, read from its plan."""
+        """Return the other topics to which the act publishes, according to its plan."""
         return ()
 
     @abstractmethod

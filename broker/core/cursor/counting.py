@@ -55,7 +55,7 @@ class AckedSet(NamedTuple):
 def count_acked(
     ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, after: Position, through: Position
 ) -> Totals:
-    """Count everything acked beyond one position, up to and including another."""
+    """Count everything acked beyond one position, up to and including another position."""
     tally = _Tally(ledgers, index)
     for key in sorted(acked.bits):
         tally.add_bits(key, acked.within(key, after, through))
@@ -257,10 +257,10 @@ def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span:
 
 
 def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int, int | None]]:
-    """Yield the pieces that are not wholly acked, in ascending order.
+    """Divide the entries from `first` to `last` into pieces, and leave out the wholly acked entries.
 
-    A run of entries without acks gives (first, last, None). A partly acked entry gives its id twice, and its unacked
-    messages as bits.
+    For a run of entries without acks, yields (low, high, None). For a partly acked entry, yields (id, id, bits). A set
+    bit means an unacked message.
     """
     after, through = Position(ledger_id, first - 1), Position(ledger_id, last)
     breaks: list[tuple[int, int, int | None]] = []
@@ -280,7 +280,6 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
 def _count_piece(
     index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None
 ) -> tuple[int, int]:
-    """Count the entries and messages of a piece."""
     if left is not None:
         return 1, left.bit_count()
     borders = Position(ledger_id, low - 1), Position(ledger_id, high)

@@ -302,7 +302,7 @@ class ConsumerSlot:
             self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection, because the client is too old to receive only part of a batch."""
+        """Close the connection of a client that is too old to receive part of a batch."""
         self.is_closed = True
         self._peer.close(reason)
 
@@ -355,7 +355,7 @@ class ConsumerSlot:
         self._peer.written()
 
     def redeliver(self, event: events.Redeliver) -> None:
-        """Redeliver the messages with these ids, or all unacked messages if the client sent no ids.
+        """Redeliver the messages whose ids the client sent, or all unacked messages if the client sent no ids.
 
         A long command arrives as several events. On Exclusive and Failover, the first event redelivers all
         unacked messages, so ignore the command's other events.

@@ -20,7 +20,7 @@ __all__ = ["websocket_application"]
 def websocket_application(broker: BrokerPort, clock: Clock | None = None) -> Application:
     """Return an ASGI application for `websocket` scopes.
 
-    The application does not check `Host` and `Origin`.
+    The application does not check the headers `Host` and `Origin`.
     """
     router = URLRouter(socket_routes(broker, clock or SystemClock()))
     return ConnectionLimit(

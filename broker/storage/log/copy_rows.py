@@ -25,7 +25,7 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 
 @dataclass(frozen=True, slots=True)
 class CopyRows:
-    """The rows of one topic. Each row takes two list items: packed numbers, then data.
+    """The rows of one topic. Each row is two items of a list: packed numbers, then data.
 
     `pages` and `parts` are rows of the table `rest`. Each row in `pages` fills a database page.
     """

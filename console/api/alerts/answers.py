@@ -14,7 +14,7 @@ __all__ = ["AlertSeverity", "Alerts", "Rule", "Rules"]
 AlertSeverity = Annotated[
     Severity, WithJsonSchema({"type": "string", "enum": [each.value for each in Severity]})
 ]
-"""The schema is inline, because the OpenAPI document uses the name Severity for findings."""
+"""The schema is inline, because the OpenAPI document has another schema named Severity."""
 
 
 class _Answer(BaseModel):
