@@ -21,8 +21,7 @@ _LOOK_EVERY_S = 0.002
 async def appends_paused(log: TopicLog, writer: Writer) -> AsyncIterator[None]:
     """Pause a topic's appends inside the block. New sends wait in the queue.
 
-    The block begins after the append in flight is committed and its receipts are sent. A producer that gets no
-    receipt sends its message again.
+    The block begins after the append in flight is committed and its receipts are sent.
     """
     log.is_paused = True
     try:

@@ -63,7 +63,7 @@ async def repeat_until_done(
 ) -> T:
     """Make a call, and repeat it while the database is unavailable. The call must be safe to repeat.
 
-    `what` names the call in the log. Errors with another cause are raised.
+    `what` names the call in the log. Raises all other errors at once.
     """
     delay_s = _RETRY_FIRST_S
     while True:

@@ -32,7 +32,7 @@ class Delivery(NamedTuple):
 
     entry: StoredEntry
     redelivery_count: int  # Always 0 on Exclusive and Failover
-    remaining: int | None  # Bitset of the unacked messages; None means no message is acked
+    remaining: int | None  # Bitset of the unacked messages; None if all are unacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ class SubscribeRequest:
     priority: int = 0
     earliest: bool = False
     start: Position | None = None  # Start position of a non-durable subscription; None means LATEST
-    start_remaining: int | None = None  # Bitset of the messages to deliver at `start`; None means all
-    # A new subscription begins this many seconds in the past. 0 means use `earliest` or `start` instead.
+    start_remaining: int | None = None  # Bitset of the messages to deliver from entry `start`; None for all
+    # A new subscription begins this many seconds in the past. If this is 0, `earliest` or `start` applies.
     rollback_s: int = 0
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) means there is no message
-    batch_size: int  # Messages in the batch up to and including this one; 0 means no batch
+    batch_size: int  # Number of messages in the batch, up to and including this message; 0 if no batch
     mark_delete: Position
 
 
@@ -107,7 +107,7 @@ class ConsumerSink(Protocol):
         """Return whether the client can receive more."""
 
     def on_end_of_topic(self) -> None:
-        """React when the topic is terminated and the subscription has acked all messages."""
+        """Called when the topic is terminated and the subscription has acked all messages."""
 
     def on_consumer_closed(self, reason: str) -> None:
         """Tell the client that the broker detached the consumer."""

@@ -38,7 +38,7 @@ def save_view(
 ) -> SavedView:
     """Save a list's filters under a name.
 
-    If the user already has a view of this list with this name, the view is overwritten.
+    If the user already has a view of this list with this name, that view is overwritten.
     Raises ViewRefused if the filters are too long or the user has too many views.
     """
     if len(query) > MOST_QUERY:

@@ -39,7 +39,7 @@ class Effect(StrEnum):
 
     TAKEN_OUT = "taken_out"  # The message was skipped or sent to dead letters
     PASSED = "passed"  # The cursor moved past the message
-    BROUGHT_BACK = "brought_back"  # The cursor moved back past the message, or an undo reversed a skip
+    BROUGHT_BACK = "brought_back"  # The cursor moved to before the message, or an undo reversed a skip
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:

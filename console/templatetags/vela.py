@@ -83,7 +83,7 @@ def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
 
 @register.filter
 def count(number: int | str | None) -> str:
-    """Write a number. Write a dash for None, and for the empty text that a failed template lookup gives."""
+    """Write a number, or a dash for None or a text. A failed template lookup gives an empty text."""
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
 
 
@@ -248,7 +248,7 @@ def consumer_act_url(row: ConsumerRow, kind: str) -> str:
 
 @register.simple_tag
 def run_again_url(run: RunRow, **changed: str) -> str:
-    """Return the address of a form that repeats a pipeline run. `changed` holds options to change."""
+    """Return the address of a form that repeats a pipeline run. `changed` holds new values for options."""
     given = {f"option_{name}": value for name, value in {**run.given, **changed}.items()}
     return f"{reverse('console:job_form', args=[run.job])}?{urlencode({'topic': run.topic_name, **given})}"
 

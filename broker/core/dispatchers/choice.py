@@ -24,9 +24,9 @@ class DispatchOptions:
     topic_name: str = ""
     partition: int | None = None
     failover_delay_ms: int = 0
-    max_unacked: int = 0  # Limit for all consumers together. 0 means no limit
+    max_unacked: int = 0  # Limit for all consumers together; 0 for no limit
     max_read_entries: int = 100
-    ring_points: int = DEFAULT_POINTS  # Points per consumer on the Key_Shared hash ring. 0 means no ring
+    ring_points: int = DEFAULT_POINTS  # Points per consumer on the Key_Shared hash ring; 0 for no ring
     key_shared: KeySharedPolicy = AUTO_SPLIT
     counts: RedeliveryCounts | None = None
 

@@ -27,7 +27,7 @@ LOOK_AHEAD_PER_SUBSCRIPTION: Final = 20_000
 
 
 class MultipleActiveDispatcher(ABC):
-    """The base of Shared and Key_Shared.
+    """The base class of the Shared and Key_Shared dispatchers.
 
     A pending entry has exactly one consumer and is not in the replay set.
 
@@ -58,7 +58,7 @@ class MultipleActiveDispatcher(ABC):
         # The consumer of each partly sent message, by message uuid
         self._chunks: dict[str, DispatchConsumer] = {}
         self._plan: ReadPlan | None = None
-        # Entries of the current REPLAY plan. They are not in the replay set.
+        # Entries that the current REPLAY plan took out of the replay set
         self._reading: set[Position] = set()
         self._sizer = ReadSizer(max_read_entries)
         self._now_ms = 0
@@ -96,7 +96,7 @@ class MultipleActiveDispatcher(ABC):
         """
 
     def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared counts pending entries by slot
-        """Note that an entry is no longer pending."""
+        """Called when an entry is no longer pending."""
 
     # -- the interface `Dispatcher` ------------------------------------------------------------------------------
 

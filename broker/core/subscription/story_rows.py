@@ -24,7 +24,7 @@ class StoryEvent(IntEnum):
     ACKED = 2
     PARTLY_ACKED = 3
     ASKED_AGAIN = 4  # The client asked for redelivery
-    NEGATIVELY_ACKED = 5  # Redelivery after a negative ack is due
+    NEGATIVELY_ACKED = 5  # Recorded when the redelivery is due
     TIMED_OUT = 6
     CONSUMER_LEFT = 7
     CONSUMER_SWITCHED = 8
@@ -63,7 +63,7 @@ class StoryBuffer:
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._rows: list[StoryRow] = []
-        self.round = 0  # Number of the current round; rows of earlier rounds must not change
+        self.round = 0  # Number of calls of `take`; rows that `take` has returned must not change
 
     @property
     def has_room(self) -> bool:

@@ -51,7 +51,10 @@ def definition_of(schema: Schema) -> SchemaDefinition:
 def producer_request(
     event: OpenProducer, *, on_ready: Callable[[], None], on_throttled: Callable[[bool], None]
 ) -> ProducerRequest:
-    """Convert PRODUCER. Raises InvalidTopicName, IncompatibleSchema, or NotAllowed for transactions."""
+    """Convert PRODUCER.
+
+    Raises InvalidTopicName or IncompatibleSchema. Raises NotAllowed if the producer asks for a transaction.
+    """
     if event.in_transaction:
         raise NotAllowed("transactions are not available; open the producer without one")
     return ProducerRequest(

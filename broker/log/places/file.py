@@ -50,7 +50,10 @@ class FileReads:
             raise OffloadedUnreadable(str(error)) from error
 
     async def verify(self, name: str) -> Manifest:
-        """Check a whole file and return its manifest. Raises the same errors as `LedgerFiles.verify`."""
+        """Check a whole file and return its manifest.
+
+        Raises LedgerFileDamaged, LedgerFileMissing or OffloadUnavailable.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._files.verify, name)
 
     async def delete(self, name: str) -> None:

@@ -55,7 +55,7 @@ async def change(
 
 
 async def overriding(connection: Connection, namespace_id: int, names: Sequence[str]) -> dict[str, int]:
-    """For each policy in `names`, count the topics of the namespace that set it. Leave out zeros."""
+    """For each policy in `names`, count the namespace's topics that set the policy. Leave out zeros."""
     cursor = await connection.execute(
         query("policies", "overriding"), {"namespace_id": namespace_id, "names": list(names)}
     )

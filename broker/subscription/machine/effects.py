@@ -70,9 +70,9 @@ class Batch(NamedTuple):
     effects: Effects
     entries: int  # Entries found, whether sent or not
     size_bytes: int
-    # Append time of the first entry to send. 0 means nothing is sent, or the entries are replayed.
+    # Append time of the first entry to send. This is 0 if no entry is sent or the entries are replayed.
     oldest_append_ms: int
-    goes_on: bool  # False means nothing more can be sent now
+    goes_on: bool  # Whether more entries can be sent now
 
 
 class ReadAhead(NamedTuple):

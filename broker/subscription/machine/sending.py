@@ -154,7 +154,10 @@ class Sending:
     def _read_compacted(
         self, horizon: Position, plan: ReadPlan, found: list[StoredEntry], most: int | None
     ) -> Effects | None:
-        """Never mix trimmed and untrimmed entries, because the cursor has no acks of trimmed entries."""
+        """Add entries from the compacted topic to `found`.
+
+        Never mix trimmed and untrimmed entries, because the cursor has no acks of trimmed entries.
+        """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)
         size_bytes = flags = 0

@@ -75,7 +75,7 @@ class CursorMove:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a move is under way, or moves are prevented by `idle`."""
+        """Whether a move is under way, or `idle` prevents moves."""
         return self._gate.locked()
 
     @asynccontextmanager
@@ -169,8 +169,8 @@ class CursorMove:
     ) -> AckOverlay:
         """Change the cursor, and store the change, a snapshot of the old state and the act's result together.
 
-        Call this inside `moving`. First check that the subscription was not deleted while the move waited. `begins_at`
-        is the position that a reset asks for. Returns an overlay, which will record later acks for an undo.
+        Call this inside `moving`, after a check that the subscription still exists. `begins_at` is the position that a
+        reset asks for. Returns an overlay, which will record later acks for an undo.
 
         After an error, the cursor is where it was before.
         """
@@ -227,7 +227,7 @@ class CursorMove:
                     f"subscription {self._state.name} has other consumers ({others}); close them or use force"
                 )
             self.forget_acks()
-            # The client expects SUCCESS, but no message about a closed consumer.
+            # The client expects only SUCCESS, so do not tell it that its consumer is closed.
             consumer.is_open = False
             consumer.departure = DepartureCause.CLOSED
             self._runner.remove_consumer(consumer)
