@@ -64,8 +64,8 @@ class SubscriptionHead:
 class PendingRow:
     """Entries that were delivered together and wait for an ack.
 
-    On an Exclusive or Failover subscription, `messages` in a consumer's first row is the total of its unacked
-    messages. In the consumer's other rows, `messages` is 0.
+    On an Exclusive or Failover subscription, a consumer's first row counts all unacked messages of the consumer. In the
+    consumer's other rows, `messages` is 0.
     """
 
     subscription_id: int
