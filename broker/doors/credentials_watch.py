@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 60.0  # Read the clock at least this often, because an operator may set the clock.
+_LONGEST_WAIT_S: Final = 60.0  # Check the clock at least this often, because an operator may change it
 
 
 class CredentialsWatch:

@@ -2,7 +2,7 @@
 
 Without authentication, a web page could use the broker through the browser of a person in the broker's network. The
 page cannot change `Origin`, `Sec-Fetch-Site` or `Host`. If an attacker's domain resolves to the broker's address,
-`Host` names that domain.
+`Host` still names that domain.
 """
 
 from __future__ import annotations

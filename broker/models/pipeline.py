@@ -47,9 +47,10 @@ class PipelineRun(models.Model):
     options = models.JSONField()
     # If this run continues an earlier run, both have the same `write_id`.
     write_id = models.TextField(default="")
-    pinned = models.JSONField(default=dict)  # A run that continues this run reuses this message range
+    pinned = models.JSONField(default=dict)  # Message range; a run that continues this run reuses it
     state = models.CharField(max_length=16, choices=State)
-    stages = models.JSONField(default=list)  # Objects with the fields `name`, `done`, `of` and `began_ms`
+    # One object for each stage, with its name, progress and start time
+    stages = models.JSONField(default=list)
     result = models.JSONField(null=True)
     error = models.TextField(default="")
     log = models.TextField(default="")
@@ -92,18 +93,18 @@ class InsightHour(models.Model):
     size_p95 = models.BigIntegerField(null=True)
     size_p99 = models.BigIntegerField(null=True)
     size_most = models.BigIntegerField(null=True)
-    # Time from publish to append.
+    # Time from publish to append
     delay_p50_ms = models.BigIntegerField(null=True)
     delay_p95_ms = models.BigIntegerField(null=True)
     delay_p99_ms = models.BigIntegerField(null=True)
     keyed_messages = models.BigIntegerField()
     keys = models.BigIntegerField()  # Approximate number of distinct keys
     top_keys = models.JSONField()  # At most 10 objects with `key`, `messages` and `bytes`
-    # Dead letters by origin, as at most 10 objects with `topic`, `subscription` and `messages`.
+    # At most 10 origins of dead letters, as objects with `topic`, `subscription` and `messages`
     letters = models.JSONField()
-    # Objects with the fields `name`, `acked`, `redelivered`, `out`, `ack_p50_ms`, `ack_p95_ms` and `ack_p99_ms`.
+    # One object for each subscription, with its message counts and ack times
     subscriptions = models.JSONField()
-    # Unacked messages with many redeliveries, as objects with `subscription`, `id` and `count`.
+    # Unacked messages with many redeliveries, as objects with `subscription`, `id` and `count`
     poison = models.JSONField()
     computed_at = models.DateTimeField()
 

@@ -54,7 +54,7 @@ class DeleteFigures:
 class _Found:
     topic_id: int
     is_partitioned: bool
-    members: Mapping[int, str]  # Full names of the topic or its partitions, by id
+    members: Mapping[int, str]  # Full name of the topic or of each partition, keyed by topic id
 
 
 class Endings:
@@ -81,7 +81,7 @@ class Endings:
     async def terminate(self, topic: Topic) -> Position:
         """Terminate a topic, and return its last position. Safe to repeat, but not safe to cancel.
 
-        Sends that are being stored succeed. Queued sends fail with TopicTerminated. Raises TopicFenced, psycopg.Error.
+        Sends in progress succeed. Queued sends fail with TopicTerminated. Raises TopicFenced or psycopg.Error.
         """
         if topic.is_terminated:
             return topic.log.ledgers.last_position()
@@ -171,7 +171,7 @@ class Endings:
                 lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
                 what=f"deleting {name}",
             )
-            # If PostgreSQL's first answer was lost, the repeated statement deleted nothing, so check for the topic.
+            # If PostgreSQL's answer was lost, the repeated delete found no topic. Check whether the topic still exists.
             left = await repeat_until_done(
                 self._pool, lambda c: store.members(c, name.full), what="finding a topic"
             )
@@ -225,7 +225,7 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Yield the loaded topics, with appends paused. The other topics of `names` cannot be loaded meanwhile."""
+        """Pause appends, and yield the loaded topics. Until the block ends, none of the other topics can be loaded."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()

@@ -19,13 +19,13 @@ class Bars:
     """A bar chart as an SVG path."""
 
     path: str
-    most: int | None  # None if no place has a value
+    most: int | None  # None if there are no values
     places: int
     unknown: int  # Number of places without a value
 
 
 def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:
-    """Draw a bar chart of `values`, with room for `places` bars."""
+    """Draw a bar chart of these values. `places` is the maximum number of bars."""
     keys = [first + step * number for number in range(places)]
     known = {key: values[key] for key in keys if key in values}
     most = max(known.values(), default=None)

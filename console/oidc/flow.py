@@ -36,7 +36,7 @@ class Arrival:
     """A user who came back from the login server."""
 
     claims: dict[str, Any]
-    next_page: str  # If empty, the overview opens
+    next_page: str  # If this is empty, the overview opens
 
 
 def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_page: str) -> str:
@@ -99,7 +99,7 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     if not isinstance(id_token, str):
         raise LoginRefused(gettext_lazy("The login server sent no id token."))
     claims = claims_of(id_token, server, client_id=settings.oidc_client_id, nonce=kept["nonce"])
-    # The claim's name may be a dotted path, or a URL with dots.
+    # The name of the groups claim may be a dotted path, or a URL with dots.
     groups_claim = settings.oidc_groups_claim
     if groups_claim not in claims and groups_claim.partition(".")[0] not in claims:
         claims = {**_userinfo(server, token.get("access_token"), claims["sub"]), **claims}

@@ -100,5 +100,5 @@ def poisoned_subscriptions(scope: Scope, listed: Sequence[int]) -> list[WorstRow
 
 
 def state_counts(scope: Scope) -> list[StateCount]:
-    """Count the subscriptions in each state, the worst state first."""
+    """Count the subscriptions in each state. The worst state comes first."""
     return fetch(StateCount, "overview", "states", {"limit": COUNTED + 1, **scope.of_topics})

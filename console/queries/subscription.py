@@ -64,8 +64,8 @@ class SubscriptionHead:
 class PendingRow:
     """Entries that were delivered together and wait for an ack.
 
-    For an Exclusive or Failover subscription, the rows cover the entries after mark-delete, up to the last entry read.
-    The total of unacked messages is in the first row. In the other rows, `messages` is 0.
+    On an Exclusive or Failover subscription, a consumer's first row counts all unacked messages of the consumer. In the
+    consumer's other rows, `messages` is 0.
     """
 
     subscription_id: int

@@ -1,4 +1,4 @@
-"""The acts (operator changes) in the menu of a topic's page."""
+"""The acts in the menu of a topic's page. An act is a change by an operator."""
 
 from __future__ import annotations
 

@@ -89,11 +89,11 @@ class PendingAcks:
         return None if taken is None else taken[0]
 
     def pop(self, positions: Iterable[Position]) -> list[Position]:
-        """Remove the `positions` that are pending here, and return them in ascending order."""
+        """Remove the entries at these positions. Return the positions that were pending here, in ascending order."""
         return sorted(position for position in positions if self.remove(position) is not None)
 
     def pop_all(self) -> list[Position]:
-        """Remove all positions, and return them in ascending order."""
+        """Remove all entries, and return their positions in ascending order."""
         positions = list(self)
         self._ledgers.clear()
         self.entries = self.messages = 0
@@ -120,7 +120,7 @@ class PendingAcks:
         return Position(ledger_id, min(self._ledgers[ledger_id]))
 
     def runs(self) -> Iterator[Range]:
-        """Yield ranges of consecutive entries as (ledger_id, first, last), ascending."""
+        """Yield ascending ranges of consecutive entries as (ledger_id, first, last)."""
         for ledger_id in sorted(self._ledgers):
             first = last = -1
             for entry_id in sorted(self._ledgers[ledger_id]):
@@ -133,7 +133,7 @@ class PendingAcks:
             yield ledger_id, first, last
 
     def deliveries(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield ranges of consecutive entries that have the same delivery time, ascending."""
+        """Yield ascending ranges of consecutive entries that have the same delivery time."""
         for ledger_id in sorted(self._ledgers):
             entries = self._ledgers[ledger_id]
             first = last = delivered_ms = -1

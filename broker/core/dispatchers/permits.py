@@ -13,7 +13,7 @@ class Permits:
     def __init__(self) -> None:
         self.balance = 0
         self.granted = 0  # Total since the consumer attached
-        self.aside = 0  # Permits received while the consumer was blocked, and not yet granted
+        self.aside = 0  # Permits that wait for `grant_aside`
         self.spent = 0  # Total since the consumer attached
 
     def grant(self, messages: int) -> None:

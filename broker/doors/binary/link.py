@@ -31,4 +31,4 @@ class ByteLink(Protocol):
         """Send the written bytes, then close. Abort if the peer does not receive them within a few seconds."""
 
     def abort(self) -> None:
-        """Close without waiting for the peer, if possible. Written bytes may be lost."""
+        """Close as soon as possible. Written bytes may be lost."""

@@ -30,7 +30,7 @@ class LookupAnswers:
         self._engine = engine
         self._requests = requests
         self._unanswered = 0
-        self._listing = asyncio.Lock()  # Only one list is read at a time, because a list may take megabytes.
+        self._listing = asyncio.Lock()  # Read only one list at a time, because a list may take megabytes
 
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
         """Answer with the number of partitions, or 0 if the topic is not partitioned. May create the topic."""
@@ -114,7 +114,7 @@ class LookupAnswers:
 
 
 def _pattern(event: GetTopicsOfNamespace) -> TopicPattern | None:
-    """Return the client's pattern, or None if the client has to filter the topics itself."""
+    """Return the client's pattern, or None if the broker does not filter the topics."""
     try:
         return TopicPattern(event.pattern) if event.pattern else None
     except NotAllowed:

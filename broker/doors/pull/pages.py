@@ -1,4 +1,4 @@
-"""Answer the requests below `/pull/` that `PullConnection` does not answer."""
+"""Answer HTTP requests for paths below `/pull/`."""
 
 from __future__ import annotations
 

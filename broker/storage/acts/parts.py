@@ -1,4 +1,7 @@
-"""Store acts that affect several partitions. An act is a recorded change. Each partition's part is a separate act."""
+"""Store acts that affect several partitions.
+
+An act is a recorded change. Such an act has one row for the whole change, and one row for each partition.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class RecordedPart:
 async def record_parts(
     connection: Connection, *, act_id: int, parts: Sequence[RecordedPart]
 ) -> dict[str, int]:
-    """Insert the parts of an act and return their ids by topic. Safe to repeat."""
+    """Insert the parts of an act. Return the id of each part, keyed by topic name. Safe to repeat."""
     cursor = await connection.execute(
         query("acts", "record_parts"),
         {
@@ -64,6 +67,6 @@ async def finish_whole(
 
 
 async def parts_of(connection: Connection, act_id: int) -> dict[str, int]:
-    """Return the ids of an act's applied parts by topic, oldest first."""
+    """Return the ids of an act's applied parts, keyed by topic name. The oldest part comes first."""
     cursor = await connection.execute(query("acts", "parts"), (act_id,))
     return {row[1]: int(row[0]) for row in await cursor.fetchall()}

@@ -13,7 +13,7 @@ from broker.storage.task_connection import task_connection
 
 __all__ = ["ROWS_AT_ONCE", "add_rows", "expire", "new_ids"]
 
-ROWS_AT_ONCE: Final = 1_000  # Binding 1,000 rows blocks the broker for 3 ms
+ROWS_AT_ONCE: Final = 1_000  # Preparing 1,000 rows blocks the broker for 3 ms
 _EXPIRED_AT_ONCE: Final = 10_000
 
 
@@ -49,7 +49,7 @@ async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[St
 def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
     """Remove expired rows, and then the oldest rows beyond the limit `most_rows`. Return how many were removed.
 
-    Stops soon after `budget_s`. Safe to repeat.
+    Stops soon after `budget_s` seconds. Safe to repeat.
     """
     ends_s = time.monotonic() + budget_s
     gone = 0

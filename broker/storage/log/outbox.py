@@ -1,4 +1,4 @@
-"""The broker's queries of the outbox. Django code stores messages in this table, in its own transactions.
+"""The broker's queries on the outbox table. Django code stores messages in the table, in its own transactions.
 
 The broker moves the messages into topics.
 """

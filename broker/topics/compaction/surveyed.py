@@ -69,7 +69,7 @@ class SurveyedPass:
                 if of_key is None:
                     self._require_earlier(entry.position)
                     if entry.chunk_uuid is not None:
-                        latest.see(entry)  # Only the last chunk sets the key's latest message
+                        latest.see(entry)
                     else:
                         latest.know(message.key, entry.position, index)
                 elif not of_key.is_deleted:

@@ -1,4 +1,4 @@
-"""Build the snapshots from which subscriptions are diagnosed.
+"""Build snapshots of subscriptions. The diagnosis reads these snapshots.
 
 The module is long because a snapshot copies columns from many queries.
 """
@@ -66,7 +66,7 @@ class Parts:
     acked: AckedBeyond
     pending: Sequence[PendingRow]
     consumers: Sequence[ConsumerRow]
-    first: EntryAt | None  # First entry with an unacked message; None means not found or not readable
+    first: EntryAt | None  # First entry with an unacked message, or None if no such entry can be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class _DatabaseRow:
 
 
 def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[int, Snapshot]:
-    """Return the snapshots, keyed by subscription id. Leaves out subscriptions that were just deleted."""
+    """Return the snapshots, keyed by subscription id. Leaves out deleted subscriptions."""
     logs = logs_of(sorted({head.topic_id for head in heads}))
     cursors = {
         head.id: (log, log.index_of(head.mark_delete_ledger, head.mark_delete_entry))
@@ -201,7 +201,7 @@ def _first_place(log: Log, mark_delete: int, acked: AckedBeyond) -> Place | None
 
 
 def snapshots_of(read: Sequence[tuple[SubscriptionHead, Parts]], *, now_ms: int) -> dict[int, Snapshot]:
-    """Return the snapshots, keyed by subscription id. Leaves out subscriptions that were just deleted."""
+    """Return the snapshots, keyed by subscription id. Leaves out deleted subscriptions."""
     ids = [head.id for head, _ in read]
     around = {row.id: row for row in fetch(_Around, "diagnosis", "around", {"subscriptions": ids})}
     delayed: dict[int, list[_DelayedRow]] = {head.topic_id: [] for head, _ in read}

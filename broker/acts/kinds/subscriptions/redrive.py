@@ -156,7 +156,7 @@ class _Work:
         piece: list[Found] = []
         size = PIECE_MESSAGES if not given.rate else min(PIECE_MESSAGES, max(1, given.rate // 10))
         selection = replace(await _selection(given, context), namespaces=_planned_namespaces(context, given))
-        # An earlier broker may have reached the limit and died before it stored the result.
+        # If the previous broker died after it redrove the last message, read no entries.
         entries = 0 if self._redriven.total() >= given.most else None
         async for found in scan(context.subscription, selection, through, tally, entries=entries):
             piece.append(found)
@@ -219,7 +219,7 @@ class _Work:
             for found, outcome in zip(piece, outcomes, strict=True)
             if not isinstance(outcome, BaseException)
         ]
-        # The subscription may have been loaded again since the messages were read.
+        # Get the subscription again, because its topic may have been reloaded since the scan.
         await ack_for_broker(
             await self._context.subscription(), [(each.position, each.without) for each in stored]
         )
@@ -261,7 +261,7 @@ class _Work:
 def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
     """Return the namespaces that the redrive may publish to.
 
-    A dead letter can name any target, but the operator's rights were checked only for the plan's namespaces.
+    A dead letter can name any target topic, but the operator's rights were checked only for these namespaces.
     """
     named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
     if given.to_topic is not None:

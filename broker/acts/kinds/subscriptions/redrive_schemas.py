@@ -30,7 +30,7 @@ class SchemaVersions:
         if not version:
             return b""
         found = self._found.get((target, version)) or await self._find(version, target)
-        if found:  # Unknown versions are not cached, because producers could send any number of them
+        if found:  # Do not cache unknown versions, because producers could send any number of them
             self._found[target, version] = found
         return found
 
