@@ -46,11 +46,11 @@ class Grant(models.Model):
 
 
 class Preferences(models.Model):
-    """One user's choices for the pages."""
+    """One user's time zone and language."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
     time_zone = models.TextField(default="UTC")
-    language = models.TextField(default="")  # If empty, Django's LocaleMiddleware chooses
+    language = models.TextField(default="")  # If empty, Django's LocaleMiddleware chooses the language
 
     class Meta:
         db_table = "vela_preferences"

@@ -1,7 +1,7 @@
 """Plan and apply acts inside the broker.
 
-An act is a change that a process requests. A poll finds a request if its notification was lost. Most acts run one at a
-time. Long acts run in the background.
+An act is a requested change, such as a cursor reset. If the notification of a request is lost, a poll finds the
+request. Most acts run one at a time. Long acts run in the background.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ActRunner:
         """Stop answering acts. The current act has one second to finish."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
-                await self._answering.acquire()  # Never released, because no other act may begin
+                await self._answering.acquire()  # Never released, so that no other act begins
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -220,7 +220,7 @@ class ActRunner:
         self._tasks.keep(task)
 
     async def _carry_on(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
-        # If the broker stops, the act stays in the state `applying`, and the next broker continues the work.
+        # If the broker stops, the act stays in the state `applying`. The next broker continues the work.
         act = context.act
         try:
             result = await kind.apply(context, given)

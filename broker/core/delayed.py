@@ -1,8 +1,8 @@
 """Delayed entries of a topic, shared by all its subscriptions.
 
-A table in PostgreSQL stores due times. The near window keeps the earliest ones in memory. Due times that are not in
-the table are in memory too. Due times and positions are packed into ints, because Python's garbage collector skips
-ints.
+A table in PostgreSQL stores due times. Memory holds the earliest rows of the table, called the near window. Memory also
+holds the due times that have no row in the table. Due times and positions are packed into ints, because Python's
+garbage collector skips ints.
 """
 
 from __future__ import annotations

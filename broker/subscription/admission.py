@@ -20,7 +20,7 @@ _FIRST_WITH_BATCHES: Final = 4  # Version of Pulsar's binary protocol
 def require_consumer_room(
     policies: Policies, topic: TopicName, subscription: str, *, consumers: int, consumers_of_topic: int
 ) -> None:
-    """Check that one more consumer or reader may attach. Raises ConsumerBusy."""
+    """Check that one more consumer or reader may attach. Raises ConsumerBusy if a limit is reached."""
     most = policies.max_consumers_per_subscription
     if most and consumers >= most:
         raise ConsumerBusy(

@@ -61,7 +61,7 @@ def deleting_lost_schedules(*, who: str, origin: str) -> Iterator[None]:
 
 
 def _rights_in_this_transaction(user: User) -> Rights:
-    """Return a user's rights after uncommitted changes. `rights_of` does not see uncommitted changes."""
+    """Return a user's rights, including uncommitted changes. `rights_of` does not see uncommitted changes."""
     if user.is_superuser:
         return Rights(name=user.username, grants=(OF_A_SUPERUSER,))
     found = Grant.objects.filter(user=user)

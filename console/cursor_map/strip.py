@@ -107,8 +107,8 @@ def cursor_map(
 ) -> CursorMap | None:
     """Draw the log from shortly before `mark_delete` to the end, or the whole log if everything is acked.
 
-    Returns None for an empty log. `end` is the index after the last entry. `acked` has the acked runs beyond
-    `mark_delete`. `acked` and `in_flight` must be sorted.
+    Returns None for an empty log. `end` is the index after the last entry. `acked` holds the runs of acked entries
+    beyond `mark_delete`. `acked` and `in_flight` must be sorted.
     """
     if end <= begin:
         return None

@@ -12,13 +12,13 @@ from console.queries.topics.log import Place
 
 __all__ = ["MOST_ROWS", "StoryRow", "in_order", "moment_of", "rows_of"]
 
-MOST_ROWS: Final = 100  # For each subscription
+MOST_ROWS: Final = 100
 _ACKS: Final = frozenset((StoryEvent.ACKED, StoryEvent.PARTLY_ACKED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryRow:
-    """Events of one kind between `at_ms` and `until_ms`. Some may concern neighbouring entries."""
+    """Events of one kind between `at_ms` and `until_ms`. A row may cover several neighbouring entries."""
 
     id: int
     subscription_id: int

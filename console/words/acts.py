@@ -125,7 +125,7 @@ _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
 )
 
-# A name at the beginning of a text, such as shop/eu, orders-billing-DLQ or retention_ms.
+# A name such as shop/eu, orders-billing-DLQ or retention_ms, at the beginning of a text.
 _NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*(?:[^\s\-a-z,.;:!?)\"'’]|:\S|-[^\sa-z])")
 
 
@@ -285,9 +285,9 @@ def _moment(time_ms: int) -> str:
 
 
 def sentence(text: str, names: Iterable[str]) -> str:
-    """Return a text with a capital letter, a full stop, and narrow spaces in its counts.
+    """Return a text as a sentence, with a capital letter and a full stop.
 
-    A name from `names` keeps its case at the beginning of the text.
+    If the text begins with one of `names`, the first letter does not change.
     """
     text = _COUNTED.sub(lambda found: count(int(found[0])), text.strip())
     known = {known for name in names for known in (name, name.rpartition("/")[2]) if known}

@@ -50,5 +50,5 @@ def origin(policy: PolicyInForce) -> str:
 
 
 def spaced(words: str) -> str:
-    """Put narrow spaces into the long numbers of a text, such as 50 000."""
+    """Put narrow spaces into long numbers, as in 50 000."""
     return _LONG_NUMBER.sub(lambda found: count(int(found[0])), words)

@@ -85,8 +85,8 @@ async def found_subscription(
 ) -> tuple[Topic, Subscription]:
     """Return a topic and one of its subscriptions.
 
-    Raises TopicNotFound. Raises Refused(404) if the subscription does not exist, and Refused(405) for a partitioned or
-    non-persistent topic.
+    Raises TopicNotFound if the topic does not exist. Raises Refused(404) if the subscription does not exist. Raises
+    Refused(405) for a partitioned or non-persistent topic.
     """
     topic = await opened(request, name, what)
     found = topic.subscriptions.get(subscription)
@@ -198,9 +198,9 @@ async def expire_older(
     subscription: str,
     seconds: int,
 ) -> None:
-    """Skip the messages that are older than this many seconds, separately on each partition.
+    """Skip the messages that are older than this many seconds, on each partition.
 
-    The answer may be 409 if a partition has no old messages. The other partitions still skip their messages.
+    The answer may be 409 if a partition has no old messages. The other partitions still skip their old messages.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -237,7 +237,8 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds on all durable subscriptions. The caller needs permission for each.
 
-    The answer may be 409 if a subscription has no old messages. The other subscriptions still skip their messages.
+    The answer may be 409 if a subscription has no old messages. The other subscriptions still skip their old
+    messages.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")

@@ -50,7 +50,7 @@ class Unended:
 
     id: int
     state: str
-    is_of_act: bool  # Whether the given act requested the run
+    is_of_act: bool  # Whether the act passed to `unended` requested the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ async def request(
     pinned: Mapping[str, Any] | None = None,
     resumes_id: int | None = None,
 ) -> None:
-    """Insert a run that waits for a worker. Safe to repeat.
+    """Insert a run that waits for a worker. Safe to repeat for the same act.
 
     Raises UniqueViolation if another run of the job and subject has not ended.
     """

@@ -97,9 +97,9 @@ class Change:
     is_whole: bool = False  # Whether the change acks that entry completely
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return the entry at which the change ended and its unacked members, or None if no member is acked.
+        """Return the entry at which the change ended, and the bitset of its unacked messages.
 
-        Call this right after the change.
+        Return None if no message of the entry is acked. Call this right after the change.
         """
         if self.one is None:
             return cursor.partly_acked_next()
@@ -118,7 +118,8 @@ class PlannedMove:
     replayed: int  # Acked messages that will be delivered again
     skipped: int  # Unacked messages that will not be delivered
     partly_acked_forgotten: int  # Number of batches that lose all acks
-    inside: tuple[Position, int] | None  # Next entry and its unacked members, or None if no member is acked
+    # Next entry to read, and the bitset of its unacked messages. None if no message of that entry is acked.
+    inside: tuple[Position, int] | None
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
