@@ -487,7 +487,7 @@ class BrokerSettings(AccessSettings):
     ] = 2
     pipeline_memory_mb: Annotated[
         int,
-        Between(512),  # Spark refuses to start with less than 450 MiB
+        Between(512),
         Variable("VELA_PIPELINE_MEMORY_MB", "MiB", "heap of one job's Java, and of each of its executors"),
     ] = 1024
     pipeline_niceness: Annotated[

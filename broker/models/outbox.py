@@ -10,7 +10,7 @@ __all__ = ["Outbox"]
 class Outbox(models.Model):
     """A message published inside a Django transaction.
 
-    The table has no foreign key, so that publishing a message locks no other row.
+    The table has no foreign key, so that publishing a message locks no row of another table.
     """
 
     topic = models.TextField()  # Full or short name

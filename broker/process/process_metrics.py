@@ -21,7 +21,7 @@ __all__ = ["ProcessMetrics"]
 
 
 class ProcessMetrics(Collector):
-    """Reads numbers that the parts of a broker keep."""
+    """Collects the metrics of the whole process for Prometheus."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ def pause_after_faults_s(faults: int) -> float:
 async def for_ever(turn: Callable[[], Awaitable[None]], *, what: str) -> None:
     """Run `turn` again and again until the task is cancelled. `what` names the loop in the log.
 
-    If `turn` fails, the next call must find the unfinished work.
+    If `turn` fails, the next call of `turn` must do the unfinished work.
     """
     faults = 0
     while True:

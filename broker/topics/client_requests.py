@@ -66,9 +66,10 @@ class ClientRequests:
         return await self._topics.partition_count(topic, create=create)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the full names of a namespace's topics. Raises InvalidTopicName.
+        """Return the full names of a namespace's topics.
 
-        For a partitioned topic, the list has the partitions but not the topic itself.
+        For a partitioned topic, the list has the partitions but not the topic itself. Raises InvalidTopicName if
+        `namespace` is not a valid name.
         """
         tenant, name = parse_namespace(namespace)
         stored = await repeat_until_done(
@@ -99,7 +100,7 @@ class ClientRequests:
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
         """Return a topic's schema and the schema's version. If `version` is None, return the latest schema.
 
-        Raises IncompatibleSchema if `version` is malformed. Also raises SchemaNotFound, ServiceNotReady.
+        Raises IncompatibleSchema if `version` is malformed. Also raises SchemaNotFound and ServiceNotReady.
         """
         self._require_ready()
         return await self._schemas.get(topic.base, version)
@@ -107,7 +108,7 @@ class ClientRequests:
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
         """Return the schema's version, or b"" for the type NONE. If the schema is new, store it first.
 
-        Raises IncompatibleSchema, TopicNotFound, ServiceNotReady.
+        Raises IncompatibleSchema, TopicNotFound and ServiceNotReady.
         """
         if schema.type is not SchemaType.NONE:
             check_schema(schema)

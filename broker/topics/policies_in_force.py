@@ -65,7 +65,7 @@ class PolicyInForce:
 
     @property
     def own_words(self) -> str:
-        """The value set on this level, as people write it, or an empty text."""
+        """The value set on this level, as people write it. Empty if no value is set."""
         return "" if self.own is None else self.field.words(self.own)
 
     @property
@@ -84,7 +84,7 @@ class PolicyInForce:
         return ""
 
     def is_own(self, text: str) -> bool:
-        """Return whether a valid text means the value set on this level."""
+        """Return whether this text stands for the value that is set on this level."""
         return self.own is not None and self.field.parse(text) == self.own
 
 

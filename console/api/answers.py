@@ -106,7 +106,7 @@ class Acts(_Answer):
 
 
 class Topic(_Answer):
-    """The numbers of a topic, summed over partitions."""
+    """The statistics of a topic, summed over partitions."""
 
     name: str
     partitions: int = Field(description="0: not partitioned")
@@ -137,7 +137,7 @@ class Topics(_Answer):
 
 
 class Partition(_Answer):
-    """The numbers of one partition."""
+    """The statistics of one partition."""
 
     name: str
     partition: int
@@ -232,14 +232,14 @@ class Cursors(_Answer):
 
 
 class SubscriptionStats(_Subscription):
-    """The numbers of a subscription, summed over partitions."""
+    """The statistics of a subscription, summed over partitions."""
 
     cursors: int = Field(description="one, or one for each partition that has the subscription")
     permits: int | None
 
 
 class TopicStats(_Answer):
-    """The numbers of a topic and a page of its subscriptions."""
+    """The statistics of a topic and a page of its subscriptions."""
 
     topic: Topic
     subscriptions: list[SubscriptionStats]

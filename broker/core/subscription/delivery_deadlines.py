@@ -63,9 +63,9 @@ class DeliveryDeadlines:
         return due
 
     def due_ms(self, position: Position) -> int | None:
-        """Return the deadline of an entry, or None."""
+        """Return the deadline of an entry, or None if the entry has no deadline."""
         return self._wheel.due_ms(position)
 
     def next_due_ms(self) -> int | None:
-        """Return the earliest deadline, or None."""
+        """Return the earliest deadline, or None if there is no deadline."""
         return self._wheel.next_due_ms()

@@ -48,7 +48,6 @@ logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
-# Reading the clock after every frame would cost too much.
 CHARGED_AT_ONCE: Final = 8
 NO_CLOSE_FRAME: Final = 1006
 
@@ -181,7 +180,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             await asyncio.sleep(wait_s)
 
     async def connect(self) -> None:
-        """Accept without authentication. Raises HandshakeRefused if the broker is not ready."""
+        """Accept the connection without authentication. Raises HandshakeRefused if the broker is not ready."""
         self._require_ready()
         await self.accept()
 
@@ -220,7 +219,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
         """Raise ServiceNotReady if the topic's number of partitions differs from `attached`.
 
-        If `attached` is 0, do nothing. Adding partitions closes the topic's sockets, but may miss an opening socket.
+        If `attached` is 0, do nothing. When partitions are added, the broker closes the topic's sockets, but it may not
+        find a socket that is still opening.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")
@@ -244,7 +244,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
 
 class PingPongSocket(BrokerSocket):
-    """The socket `/ws/pingpong`. It ignores text, and the server answers pings."""
+    """The socket `/ws/pingpong`. It ignores text frames."""
 
 
 def only_text(text_data: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The writer's lanes. Each lane is a task with its own connection, and stores the waiting sends of producers."""
+"""The writer's lanes. Each lane is a task that stores producers' messages over its own connection to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class Lane:
 class Lanes:
     """Runs the lanes.
 
-    `store` stores waiting sends. `follow` copies the next rows of a log to PostgreSQL and commits them later.
+    `store` stores queued messages. `follow` copies a topic's next messages to PostgreSQL during a commit, and commits
+    these messages afterwards.
     """
 
     def __init__(
@@ -96,17 +97,17 @@ class Lanes:
         self._tasks = [asyncio.create_task(self._run(lane), name=lane.name) for lane in self._lanes]
 
     async def drain(self) -> None:
-        """Wait until all submitted sends are answered."""
+        """Wait until the lanes have nothing left to store."""
         await self._drained.wait()
 
     async def stop(self) -> None:
-        """Stop the lanes. Call `drain` first if every send must be answered."""
+        """Stop the lanes. Call `drain` first if all queued messages must be stored."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def submit(self, log: TopicLog) -> None:
-        """Queue a log that has waiting sends.
+        """Queue a log that has messages to store.
 
         Does nothing if the log is already queued, is in use by a lane or is paused.
         """
@@ -123,7 +124,7 @@ class Lanes:
         self._wake()
 
     def turn_came(self, lane: Lane) -> None:
-        """Count this lane as storing, because its copied rows may commit now."""
+        """Count this lane as storing. Call this when the lane may commit the rows that it copied."""
         lane.job = _Job.STORING
         self._wake()
 

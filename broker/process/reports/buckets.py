@@ -20,7 +20,7 @@ __all__ = ["Buckets", "merged"]
 
 logger = logging.getLogger(__name__)
 
-_SLICE = 200  # Topics and subscriptions in one slice
+_SLICE = 200  # Number of topics and subscriptions in one slice
 
 
 class _Seen:
@@ -69,7 +69,7 @@ class Buckets:
         self._noted |= subscriptions
 
     def discard(self) -> None:
-        """Forget which objects changed. Their activity is counted when they change again."""
+        """Forget which topics and subscriptions changed. Their activity is counted when they change again."""
         self._topics.clear()
         self._subscriptions.clear()
         self._noted.clear()
@@ -110,7 +110,8 @@ class Buckets:
         subscriptions = set(self._subscriptions.get(topic_id, ()))
         for topic in topics:  # A publish also changes the backlog of idle subscriptions
             subscriptions.update(topic.subscriptions.values())
-        sums = self._sums.setdefault(topic_id, Counter())  # Kept if the caller stops early
+        # If the caller stops early, the next call continues with these sums.
+        sums = self._sums.setdefault(topic_id, Counter())
         last: PointRow | None = None
         for each in sorted(subscriptions, key=lambda each: (_id_of_row(each), each.log.owner_epoch)):
             if last is not None and last.subscription_id != _id_of_row(each):

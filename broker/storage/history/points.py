@@ -32,7 +32,10 @@ class PointRow(NamedTuple):
 
 
 async def written_until_ms(connection: Connection) -> int:
-    """Return the end of the newest stored bucket, or 0. Creates missing rows of vela_stats_progress."""
+    """Return the end of the newest stored bucket, or 0 if none is stored.
+
+    Creates missing rows of vela_stats_progress.
+    """
     await connection.execute(query("history", "open_progress"))
     cursor = await connection.execute(query("history", "until"), {"resolution_s": BUCKET_MS // 1000})
     row = await cursor.fetchone()

@@ -1,6 +1,6 @@
-"""Dead-letter topics, and the ledgers of the original messages.
+"""Queries about dead-letter topics.
 
-A letter is a message in a dead-letter topic. A point stores the numbers of one period.
+A letter is a message in a dead-letter topic.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LetterTopicRow:
     worst_subscription: str | None
     oldest_ms: int | None  # Time when the oldest waiting letter was stored
     hour_messages: int | None
-    day_messages: int | None  # None means not reported, or points of the day are missing
+    day_messages: int | None  # Also None if part of the day is missing
     origins: tuple[Origin, ...]
 
 
@@ -91,7 +91,7 @@ class UnreadLetters:
     topic_id: int
     name: str
     subscription: str  # Subscription with the most waiting letters; "" means no subscription
-    messages: int  # Letters that wait for the subscription; without a subscription, all published letters
+    messages: int  # Waiting letters of the subscription, or all published letters if there is no subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
 
 
 def unread_letters(scope: Scope, *, limit: int) -> list[UnreadLetters]:
-    """Return the topics in scope with letters that nobody reads. Topics without a subscription come first."""
+    """Return the dead-letter topics in scope whose letters nobody reads. Topics without a subscription come first."""
     return fetch_text(UnreadLetters, over_letters("unread"), {"limit": limit, **scope.of_topics})
 
 
@@ -214,7 +214,6 @@ def _published(ids: Sequence[int]) -> dict[int, _Published]:
     now_ms, until_ms = time.time_ns() // 1_000_000, rolled_up_until()
     day = frame_of(WINDOWS["24h"], now_ms)
     ends = ends_of(day, until_ms)
-    # Points of ten minutes are too coarse for the last hour.
     of_hour = ends_of(frame_of(window_of("1h", is_sum=True), now_ms), until_ms)
     ends |= {f"hour_{name}": at_ms for name, at_ms in of_hour.items()}
     rows = fetch(_Published, "letters", "published", {"ids": list(ids), **ends})

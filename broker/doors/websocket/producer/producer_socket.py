@@ -101,7 +101,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these answers in one write. Answer an array only when all its messages have answers."""
+        """Send these answers in one write. Answer an array of messages only when all its messages have answers."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
@@ -113,7 +113,7 @@ class ProducerSocket(BrokerSocket):
                 self._gate.output_stuck(stuck=True)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """Close with 1012, so that the client connects again."""
+        """Close the socket with code 1012, so that the client connects again."""
         reason = "connect again" if error is None else str(error)
         why = error or ServiceNotReady("the producer was closed while it was being opened: connect again")
         self.end(CloseCode.SERVICE_RESTART, reason, why)
