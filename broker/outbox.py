@@ -26,7 +26,7 @@ from vela.wire.entry import encode_single
 
 __all__ = ["apublish", "publish"]
 
-# Connections that have published but not yet notified the broker.
+# Database connections that have published messages but have not yet notified the broker.
 _unannounced: WeakKeyDictionary[BaseDatabaseWrapper, bool] = WeakKeyDictionary()
 
 

@@ -191,7 +191,7 @@ class Consumer(Member):
         self.due_filter = due_filter
 
     def still_due(self, due: Sequence[Due]) -> list[Position]:
-        """Return the positions of the overdue deliveries that must be redelivered."""
+        """Return the positions of the overdue entries that must be redelivered."""
         if self.due_filter is not None:
             try:
                 return self.due_filter(due)
@@ -250,7 +250,7 @@ class Consumer(Member):
         await self._subscription.seek_time(self, time_ms)
 
     async def last_message(self) -> LastMessage:
-        """Return the last message for this consumer, and the mark-delete position."""
+        """Return the last message that this consumer can get, and the mark-delete position."""
         return await self._subscription.last_message(self)
 
     async def unsubscribe(self, *, force: bool) -> None:

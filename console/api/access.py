@@ -1,8 +1,8 @@
 """Check the credentials and the rights of a request.
 
 Another site can make a browser send a session cookie or saved Basic credentials, but not a CSRF token or the
-content type for JSON. A change with a session cookie therefore needs the CSRF token. A change with an Authorization
-header needs the content type for JSON.
+content type for JSON. A write request with a session cookie therefore needs a CSRF token. A write request with an
+Authorization header needs the content type for JSON.
 """
 
 from __future__ import annotations

@@ -20,13 +20,13 @@ _CAUSES: Final = tuple(rule.id for rule in RULES)
 class SharedFinding:
     """One rule's most severe finding, and all partitions on which the rule matched."""
 
-    finding: Finding  # The finding on `partition`
+    finding: Finding
     partition: int  # The first partition with the rule's most severe finding
     partitions: tuple[int, ...]
 
 
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
-    """Return one finding for each rule, the most severe first and notices last.
+    """Return one finding for each rule, the most severe first.
 
     `found` maps each partition to its findings. If any finding is STOPPED or SLOW, leave out the FINE findings.
     """

@@ -126,7 +126,7 @@ class AckChunks:
                 self.forget_set(key, entry_id)
 
     def union(self, other: AckChunks, after: Position, *, without: AckChunks | None = None) -> None:
-        """Ack the entries that are wholly acked in `other` and lie beyond a given position."""
+        """Ack the entries beyond `after` that are wholly acked in `other`, but not in `without`."""
         for key, bits in other.bits.items():
             ledger_id, chunk = chunk_of(key)
             low, _ = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)

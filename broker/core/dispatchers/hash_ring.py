@@ -46,7 +46,7 @@ def _points_of_name(name: str) -> Sequence[int]:
 class HashRing:
     """Maps hash slots to consumers for AUTO_SPLIT.
 
-    A number is added to each consumer name, because consumers with equal names need different points.
+    A label is a consumer's name plus a number. Consumers with equal names need different labels.
     """
 
     def __init__(self, points: int = DEFAULT_POINTS) -> None:

@@ -165,7 +165,7 @@ class SingleActiveDispatcher:
         """Do nothing: this dispatcher does not record single entries."""
 
     def postpone(self, position: Position) -> None:
-        """Do nothing: the dispatch loop stops at the entry to keep the order."""
+        """Do nothing: the dispatch loop stops at this entry."""
 
     def replay(self, positions: Iterable[Position]) -> None:
         """Do nothing: this dispatcher has no replay set."""
@@ -177,9 +177,9 @@ class SingleActiveDispatcher:
         return 0
 
     def moved(self, mark_delete: Position) -> None:
-        """Drop the read plan. If the mark-delete position has reached the last entry sent, set the unacked count to 0.
+        """Drop the read plan.
 
-        Otherwise the count stays unchanged, because the dispatcher does not record single entries.
+        If the mark-delete position has reached the last entry sent, set the unacked count to 0.
         """
         self._plan = None
         self._times.forget_through(mark_delete)

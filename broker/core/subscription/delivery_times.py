@@ -10,7 +10,7 @@ from broker.core.position import Position
 
 __all__ = ["DeliveryTimes"]
 
-_MOST: Final = 128  # Largest number of runs
+_MOST: Final = 128
 _PARTS: Final = 32
 
 

@@ -67,4 +67,4 @@ class RepeatedRefusals:
 
 
 def _shown(text: str) -> str:
-    return repr(text[:_MOST_SHOWN])[1:-1]  # repr escapes control characters.
+    return repr(text[:_MOST_SHOWN])[1:-1]  # repr escapes control characters

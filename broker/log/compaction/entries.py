@@ -44,7 +44,7 @@ def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> Compactio
     """
     position = Position(entry.ledger_id, entry.entry_id)
     if entry.flags & FLAG_MARKER:
-        return CompactionEntry(position, (None,))  # Clients never get a marker
+        return CompactionEntry(position, (None,))
     if entry.flags & FLAG_CORRUPT:
         return CompactionEntry(position, ())
     metadata, payload_offset = parse_metadata(entry.data)

@@ -46,7 +46,7 @@ class StagedMove:
     async def store(
         self, connection: Connection, owner_epoch: int, *, act_id: int, result: str, undo_window_s: int
     ) -> bool:
-        """Store the cursor's new state, a snapshot for an undo and the result of the act.
+        """Store the cursor's new state, its old state for an undo, and the result of the act.
 
         Returns False if another broker has taken over the topic, or if the subscription was deleted.
         """

@@ -213,7 +213,7 @@ class Ends:
 
     @classmethod
     def of(cls, topic_id: int, log: Log) -> Ends:
-        """Return the end of a log."""
+        """Return the numbers for one topic."""
         return cls(topics=[topic_id], messages=[log.total_messages], bytes=[log.total_bytes])
 
 
@@ -228,7 +228,7 @@ class _LastLedger:
 
 
 def ends_of(topic_id: int) -> Ends:
-    """Read the ends of the logs of a topic and its partitions."""
+    """Read the numbers for a topic and its partitions."""
     last = fetch(_LastLedger, "log", "last_ledgers", {"topic_id": topic_id})
     ends = _ends_of_open(
         {row.ledger_id: row.segment_id for row in last if row.ledger_id is not None and row.is_open}

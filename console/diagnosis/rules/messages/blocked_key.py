@@ -1,4 +1,4 @@
-"""Report that messages on Key_Shared wait because one consumer blocks their key."""
+"""Report that messages of a Key_Shared subscription wait, because one consumer blocks their key."""
 
 from __future__ import annotations
 
