@@ -37,7 +37,7 @@ class WatchedFile(Generic[T]):
             raise SettingInvalid(f"{variable}: {path} cannot be used: {error}") from None
 
     def refresh(self) -> bool:
-        """Read the file if it has changed. Return whether its new content is in use.
+        """Read the file if it has changed. Return True if `value` has been replaced.
 
         While the file is missing or unusable, the old value stays in use.
         """

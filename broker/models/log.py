@@ -21,7 +21,7 @@ class Segment(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     opened_ms = models.BigIntegerField()
     closed_ms = models.BigIntegerField(null=True, blank=True)
-    long_lived = models.BooleanField(db_default=False)  # Holds ledgers copied from older segments
+    long_lived = models.BooleanField(db_default=False)  # Whether it holds ledgers copied from older segments
 
     class Meta:
         db_table = "vela_segment"
@@ -74,8 +74,8 @@ class LedgerFile(models.Model):
 class Ledger(models.Model):
     """Consecutive entries of one topic.
 
-    The counts are stored when the ledger is sealed. Trimming keeps the topic's last row, because the next ledger
-    continues the counts.
+    The counts are stored when the ledger is sealed. Trimming keeps the row of the topic's last ledger, because the next
+    ledger continues its counts.
     """
 
     class State(models.TextChoices):

@@ -1,6 +1,7 @@
-"""Prepared statements and COPY on a connection whose socket the event loop watches all the time.
+"""Prepared statements and COPY on a connection whose socket the event loop watches.
 
-`PreparedConnection` does not use psycopg's cursor, which took a third of the broker's CPU time for a commit.
+`PreparedConnection` does not use psycopg's cursor, because that cursor took a third of the broker's CPU time for a
+commit.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PLANNED_ONCE: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=
 
 MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
-# A COPY holds locks, so it is rolled back if its turn to commit does not come in this time.
+# A COPY holds locks, so it is rolled back if its turn to commit does not come within this time.
 _TURN_S: Final = 5.0
 
 

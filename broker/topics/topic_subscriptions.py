@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class SubscribedTopic(SubscriptionTopic, Protocol):
-    """The members of a topic that `TopicSubscriptions` uses."""
+    """The part of a topic that `TopicSubscriptions` uses."""
 
     async def write(
         self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
@@ -255,8 +255,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def settle_reader(self, subscription: Subscription) -> bool:
         """Keep a reader's subscription if it has consumers, otherwise forget it.
 
-        Call this after every attach, successful or not. Returns False if another subscription took the name during the
-        attach.
+        Call this after every attempt to attach a consumer. Returns False if another subscription took the name during
+        the attempt.
         """
         if subscription.is_durable:
             return True

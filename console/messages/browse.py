@@ -38,7 +38,7 @@ class FoundPage:
     stored: int
     has_states: bool
     columns: Sequence[Column]
-    paths: Sequence[str]  # Paths in the first payload
+    paths: Sequence[str]  # JSON paths in the first payload
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:

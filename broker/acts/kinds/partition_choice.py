@@ -12,7 +12,7 @@ __all__ = ["MOST_PARTS", "PARTITIONS", "PARTITIONS_SCHEMA", "chosen_partitions"]
 
 PARTITIONS: Final = "partitions"
 MOST_PARTS: Final = 1000  # Limits the size of the act's row, which contains each partition's plan
-_MOST_NAMED: Final = 10_000  # Includes repeated partitions
+_MOST_NAMED: Final = 10_000  # Repeated partitions count too
 PARTITIONS_SCHEMA: Final = {
     "type": "string",
     "description": "on a partitioned topic: the partitions to act on, such as 0,2,5-7; all by default",

@@ -1,6 +1,6 @@
 """The ASGI application for /admin/v2, /lookup/v2 and /topics.
 
-Django's own request handler would use a thread to close ORM connections after each request.
+The application does not use Django's request handler, because that handler uses a thread after each request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RESOLVER: Final = URLResolver(
 
 
 _OPENAPI_PATH: Final = "/admin/v2/openapi.json"
-# Computing this during a request would block the event loop for a tenth of a second.
+# Building this document during a request would block the event loop for a tenth of a second.
 _OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 
 

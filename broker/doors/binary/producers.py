@@ -387,6 +387,6 @@ def _answered_as(sequence_id: int, highest: int | None) -> int:
     """Return the sequence id of a SEND_ERROR.
 
     Java's client expects the id of the last message in the batch. The C++ and Go clients expect the id of the first
-    message, and send no highest id.
+    message, and never send `highest`.
     """
     return sequence_id if highest is None else max(sequence_id, highest)

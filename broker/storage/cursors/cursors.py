@@ -55,7 +55,7 @@ class DirtyCursor(NamedTuple):
 
 
 class PendingRow(NamedTuple):
-    """Columns of vela_pending_ack after `delivery_id`, in order."""
+    """A row of vela_pending_ack without its first column, `delivery_id`."""
 
     owner_epoch: int
     topic_id: int
@@ -228,7 +228,8 @@ def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes
         # If a chunk was dropped and added again, both columns of its stored row are out of date.
         if key in again:
             bits, sets = bits or b"", sets or {}
-        # For an empty value, the query `flush` keeps the stored value.
+        # The query `flush` keeps the stored value if the new value is None or empty. A zero byte
+        # therefore stands for an empty bitmap.
         yield (
             key,
             None if bits is None else bits or b"\0",

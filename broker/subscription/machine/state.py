@@ -51,7 +51,7 @@ class Counters:
     damaged_entries: int = 0
     filter_errors: int = 0
     reschedules: int = 0
-    # Latencies since the last point of the console's charts
+    # Ack latencies since the last data point for the console's charts
     ack_latencies: AckLatencies = field(default_factory=AckLatencies)
 
 
@@ -122,19 +122,18 @@ class State:
         story.use_type(keeps_order=type_.single_active)
         self.members: dict[int, Member] = {}
         self._compacted = compacted
-        # The mark-delete position and the requested position, both set by `begin_at`.
+        # `begin_at` stores the current mark-delete position and the requested position here.
         self.unstored_place: tuple[Position, Position] | None = None
         self.read_position = cursor.read_from()
         # Time of the last ack that moved mark-delete. 0 means none.
         self.advanced_ms = 0
         self.deadlines = DeliveryDeadlines()
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
-        # Nothing is sent before this time. Otherwise an entry could overtake a rescheduled entry, or filters could
-        # reschedule too many entries.
+        # Nothing is sent until this time, because a filter has rescheduled an entry. 0 means no wait.
         self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None
         self.counters = Counters()
-        # Describes what is missing from the log, if anything. Nothing is sent until a cursor move clears this text.
+        # Describes a gap in the log. While this text is not empty, nothing is sent. A cursor move clears the text.
         self.gap = ""
         self.is_terminated = is_terminated
         self.is_paused = False
@@ -146,7 +145,7 @@ class State:
         # Number of cursor resets. An ack that is still waiting at a reset is not applied.
         self.resets = 0
         self.stored_mark_delete = cursor.mark_delete
-        self.undo_act_id = 0  # Id of the last act that an operator could undo; 0 means none
+        self.undo_act_id = 0  # Id of the last act with an undo window; 0 means none
         self.undo_until_ms = 0  # The act can be undone until this time; 0 means no undo is possible
         # Time when a consumer last left. If that is unknown, the time when the topic was loaded.
         self.last_used_ms = now_ms

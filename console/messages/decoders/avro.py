@@ -49,7 +49,7 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
 def _repeats_nothing(schema: object, names: _Names) -> bool:
     """Return whether the schema has array items or record fields that take no bytes.
 
-    Given only a type name, the function returns False, so the caller must also pass each named type.
+    For a type name, the function returns False. Therefore the caller must also check each named type.
     """
     if isinstance(schema, list):
         return any(_repeats_nothing(each, names) for each in schema)

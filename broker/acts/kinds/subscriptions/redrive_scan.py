@@ -39,8 +39,8 @@ _WHY_LEFT: Final = {
 class Selection:
     """The conditions for messages to redrive."""
 
-    position: Position | None  # Only this entry
-    index: int | None  # Only the message with this index in its batch
+    position: Position | None  # Only this entry; None means all entries
+    index: int | None  # Only the message with this index in its batch; None means all messages
     to_topic: str | None  # If None, the property REAL_TOPIC names the topic
     own_topic: str
     key: str | None
@@ -59,7 +59,7 @@ class Found:
 
     subscription: Subscription
     position: Position
-    without: int | None  # Bitset with a 0 only for this message, or None if the entry is not a batch
+    without: int | None  # Bitset of the other messages in the batch, or None if the entry is not a batch
     message: Message
     target: str  # Full topic name
     redrives: int
@@ -78,10 +78,10 @@ class Tally:
     entries: int = 0
     matched: int = 0
     targets: Counter[str] = field(default_factory=Counter)
-    left: Counter[str] = field(default_factory=Counter)  # Counts of the messages that stay, by reason
+    left: Counter[str] = field(default_factory=Counter)  # Counts of the messages not redriven, by reason
 
     def words(self) -> list[str]:
-        """Return sentences about the messages that stay."""
+        """Return one sentence for each reason why messages are not redriven."""
         return [
             f"{counted(count, 'message stays', 'messages stay')}: {_WHY_LEFT[reason]}"
             for reason, count in sorted(self.left.items())
@@ -168,7 +168,7 @@ def _of_entry(
             message=message,
             target=target,
             redrives=redrives,
-            key_hash=message_slot(message),  # The entry stores only one hash for a whole batch
+            key_hash=message_slot(message),  # Computed, because a stored batch has only one hash
         )
 
 
@@ -188,7 +188,7 @@ def _is_wanted(selection: Selection, message: Message) -> bool:
 
 
 def _target(selection: Selection, message: Message) -> tuple[str, int, str]:
-    """Return the target, the number of earlier redrives, and the reason why the message must stay.
+    """Return the target, the number of earlier redrives, and the reason why the message cannot be redriven.
 
     The reason is empty if the message can be redriven.
     """

@@ -111,7 +111,7 @@ class DeliverySource:
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
-            # On Exclusive and Failover, `redelivery_count` is 0 even on a redelivery.
+            # Forget earlier acks even if `redelivery_count` is 0. On Exclusive and Failover, a redelivery also has 0.
             if has_partly_acked:
                 self.acks.forget(ledger_id, entry_id)
             if redelivery_count and self.letters is not None and self.letters.bypasses(redelivery_count):
