@@ -119,7 +119,7 @@ class Passwords:
     def _compared_to(self, unknown: bytes, users: Mapping[str, StoredPassword]) -> StoredPassword:
         """Return a hash for an unknown user, so that the answer takes as long as for a known user.
 
-        A name always gets the same hash, because varying times would show that the user is unknown.
+        A name always gets the same hash. Otherwise the answer times would vary and show that the user is unknown.
         """
         number = int.from_bytes(self._digest(unknown)) % len(users)
         return next(islice(users.values(), number, None))

@@ -66,7 +66,7 @@ class ActView:
     id: int
     kind: str
     state: str  # A value of Act.State
-    # A topic's full name. For a namespace: tenant/namespace. For a tenant: tenant/*. For a token: *.
+    # The full name of a topic, tenant/namespace for a namespace, tenant/* for a tenant, or * for a token
     topic: str
     subscription: str
     parameters: Mapping[str, Any]
@@ -87,7 +87,7 @@ class ActView:
     undone_by: int | None = None
     undoable: bool = False
     needs_reason: bool = False
-    part_of: int | None = None  # Id of the larger act of which this act is a part
+    part_of: int | None = None  # Id of the larger act that contains this act
     moved_by: int | None = None  # Id of a later act that moved one of this act's cursors
     is_cursor_gone: bool = False
     needs_second_person: bool = False
@@ -130,7 +130,7 @@ class ActView:
 
     @property
     def no_undo(self) -> str:
-        """Return why this kind of act has no undo, or an empty string if it has one."""
+        """Return why acts of this kind cannot be undone, or an empty string if they can."""
         kind = KINDS.get(self.kind)
         return "" if kind is None or kind.can_undo else kind.no_undo
 
@@ -209,7 +209,7 @@ def apply(
     """Apply a plan, and return the act.
 
     `allowed_drift_messages` is how many messages the act may affect beyond its plan. If it is None, the limit in the
-    plan applies. If the act would affect more messages, the broker refuses it and makes a new plan.
+    plan applies. If the act would affect more messages, the broker refuses the act and makes a new plan.
 
     Raises ActRefused if the act's state is not `planned`, if a required reason is not given, or if another user must
     apply the act.

@@ -1,4 +1,4 @@
-"""Seal the open ledgers of many topics and open new ledgers, with one statement.
+"""Seal the open ledgers of many topics and open new ledgers, with one SQL statement.
 
 A segment is a pair of PostgreSQL tables with the ledgers of many topics.
 """
@@ -24,8 +24,8 @@ async def roll_ledgers(
 ) -> set[TopicLog]:
     """Seal the open ledger of each log, and open a new ledger in a segment. Not safe to cancel.
 
-    No append to any of the logs may run at the same time. Returns the logs that got a new ledger, and closes those
-    that did not. Raises psycopg.Error if the server refuses the statement.
+    No append to any of the logs may run at the same time. Returns the logs that got a new ledger, and closes the
+    other logs. Raises psycopg.Error if PostgreSQL refuses the statement.
     """
     rolls = {log: _roll_of(log) for log in logs}
 

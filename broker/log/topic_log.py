@@ -43,7 +43,7 @@ class AppendBatch:
     outbox_ids: list[int] = field(default_factory=list)
     size_bytes: int = 0
     since_s: float = 0.0  # Monotonic time
-    can_be_followed: bool = False  # The next batch may be copied before this batch commits
+    can_be_followed: bool = False  # Whether the next batch may be copied before this batch commits
     # A batch that follows another batch waits for this future. The result tells whether the batch may commit.
     turn: asyncio.Future[bool] | None = None
 
@@ -101,7 +101,7 @@ class TopicLog:
         self.is_open = True
         self.is_fenced = False
         self.is_queued = False
-        self.is_taken = False  # The writer is preparing an append
+        self.is_taken = False  # Whether the writer is preparing an append
         self.ledgers = ledgers
         self.segments = segments  # Segment ids by ledger id, for ledgers in PostgreSQL
         self.files = files  # File names by ledger id, for offloaded ledgers
@@ -109,7 +109,7 @@ class TopicLog:
         self.cached: TopicEntries = {}
         self.queue: deque[Send] = deque()
         self.queued_bytes = 0
-        self.queued_since_s = 0.0  # Valid while the queue is not empty
+        self.queued_since_s = 0.0  # Valid only while the queue is not empty
         self.in_flight: AppendBatch | None = None
         # This batch is copied to PostgreSQL while the previous batch commits.
         self.following: AppendBatch | None = None
@@ -184,7 +184,7 @@ class TopicLog:
         """Take the next sends from the queue, and return them as a batch with positions.
 
         If another batch is in flight, the new batch follows it. The last entry may make the batch larger than
-        `max_bytes`. Raises ValueError if no ledger is open, or if another batch already follows.
+        `max_bytes`. Raises ValueError if no ledger is open, or if a following batch already exists.
         """
         ledger = self.ledgers.open_ledger()
         if ledger is None or self.following is not None:
@@ -193,7 +193,7 @@ class TopicLog:
         entry_id = ledger.entries
         messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
         batch = AppendBatch(since_s=self.queued_since_s)
-        # The log gets the batch before the first send leaves the queue, so that an exception loses no send.
+        # Assign the batch before the first send leaves the queue, so that an exception loses no send.
         if self.in_flight is None:
             self.in_flight = batch
         else:

@@ -58,7 +58,7 @@ class Reads:
         try:
             entries = await read()
         except GapInLog as error:
-            self._succeeded()  # The read did not fail; an entry is missing from the log
+            self._succeeded()  # A gap in the log does not count as a failed read
             self._gap_found(str(error))
             logger.critical("%s: %s", self._name, error, extra=self._log_fields())
         except Exception as error:

@@ -31,7 +31,7 @@ _COMPACTION_EVERY_MS = 60_000
 
 
 class PolicyRounds:
-    """Runs one round at a time. A request during a round joins that round."""
+    """Runs one round at a time."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class PolicyRounds:
         self._last_ms = 0
         self._last_idle_ms = 0
         self._last_compaction_ms = 0
-        self._idle_after = 0  # The next check covers idle topics with ids above this
+        self._idle_after = 0  # The next check covers idle topics with ids above this number
 
     async def turn(self) -> None:
         """Start a round if one is due and VELA_WHEEL is on."""

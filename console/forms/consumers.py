@@ -23,7 +23,7 @@ class RedeliverForm(ActForm):
     lead = gettext_lazy("Take back the messages that a consumer has not acked, and deliver them again now.")
     template = "console/forms/consumer.html"
 
-    # The broker keeps leading and trailing spaces.
+    # The broker keeps leading and trailing spaces in a consumer's name.
     consumer = forms.CharField(required=False, max_length=1024, strip=False)
     consumer_key = forms.IntegerField(
         required=False,

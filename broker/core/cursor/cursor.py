@@ -72,7 +72,7 @@ class Cursor:
 
     @property
     def last_acked(self) -> Position:
-        """The highest wholly acked position."""
+        """The position of the highest wholly acked entry."""
         return max(self._mark_delete, self._highest_acked)
 
     @property
@@ -243,8 +243,8 @@ class Cursor:
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
         """Make `position` the next entry to read, and forget all acks at or after `position`.
 
-        If `remaining` is given, ack the members of this entry that are not in `remaining`. If no entry is stored at
-        `position`, the cursor moves to the next stored entry or to the end of the log, and ignores `remaining`.
+        If `remaining` is given, ack the members of this entry, except for the members in `remaining`. If no entry is
+        stored at `position`, the cursor ignores `remaining` and moves to the next stored entry or the end of the log.
         """
         target = self._ledgers.next_valid(position)
         mark_delete = self._ledgers.previous_of(target)
@@ -419,7 +419,6 @@ class Cursor:
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
         self._version = state.version
-        # `state.acked_entries` is not used.
         self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
             state.mark_delete
         )

@@ -54,7 +54,7 @@ def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list
 
 
 def _chunk(entry: StoredEntry) -> FoundEntry:
-    """Give all chunks of a message the same hash slot, even if the message has no key."""
+    """Convert a chunk. All chunks of a message get the same hash slot, even if the message has no key."""
     uuid = parse_header(entry.data).chunk_uuid or ""
     return FoundEntry(
         Position(entry.ledger_id, entry.entry_id),

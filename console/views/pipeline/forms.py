@@ -1,4 +1,4 @@
-"""The form of one job of the pipeline, which runs Spark jobs on topics."""
+"""The form of one pipeline job. The pipeline runs Spark jobs on topics."""
 
 from __future__ import annotations
 

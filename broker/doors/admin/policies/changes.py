@@ -19,12 +19,12 @@ __all__ = ["change", "of_namespace", "of_topic", "values"]
 
 
 async def of_namespace(request: AdminRequest, tenant: str, namespace: str) -> Holder:
-    """Return a namespace as the holder of policies. Raises Refused(404) or InvalidTopicName."""
+    """Return the `Holder` of a namespace's policies. Raises Refused(404) or InvalidTopicName."""
     return Holder.of_namespace(await Catalogue(request.broker).require_namespace(tenant, namespace))
 
 
 async def of_topic(request: AdminRequest, name: TopicName) -> Holder:
-    """Return a topic as the holder of policies. Raises TopicNotFound."""
+    """Return the `Holder` of a topic's policies. Raises TopicNotFound."""
     await Catalogue(request.broker).require(name)
     return Holder.of_topic(name)
 

@@ -40,7 +40,7 @@ class AdminPolicy:
     topic: str = ""  # Path under a topic. Empty if topics do not have the policy.
     namespace_verb: str = "POST"
     topic_verb: str = "POST"
-    member: str = ""  # Name in the object with all policies of a namespace
+    member: str = ""  # Name of the policy in the JSON object with all policies of a namespace
     by_cluster: bool = False  # Whether the member's value is a map from clusters to values
     unset: Any = None  # Answer to a GET while all of `names` are unset. If None, the status is 204.
 

@@ -38,11 +38,11 @@ class PublisherStats(BaseModel):
 
 
 class DrainingHash(BaseModel):
-    """A hash whose new entries wait, because the former consumer still has pending entries."""
+    """A key hash whose former consumer still has pending entries. New entries of the hash wait."""
 
     hash: int
     unackMsgs: int  # Entries that are pending at the former consumer
-    blockedAttempts: int  # Number of waiting entries. Pulsar counts attempts to send.
+    blockedAttempts: int  # Vela counts waiting entries here, but Pulsar counts attempts to send.
 
 
 class ConsumerStats(BaseModel):

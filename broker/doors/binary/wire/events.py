@@ -154,7 +154,7 @@ class GetTopicsOfNamespace:
     namespace: str  # "tenant/namespace"
     mode: TopicsMode
     pattern: str | None
-    topics_hash: str | None  # Hash of the list that the client has
+    topics_hash: str | None  # Hash of the topic list that the client has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +285,7 @@ class WatchTopicList:
     watcher_id: int
     namespace: str  # "tenant/namespace"
     pattern: str
-    topics_hash: str | None  # Hash of the list that the client has
+    topics_hash: str | None  # Hash of the topic list that the client has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
