@@ -202,7 +202,7 @@ class DeadLetters:
     messages: int  # Messages published so far
     subscriptions: int
     consumers: int
-    backlog_messages: int  # Each partition counts its largest subscription backlog only
+    backlog_messages: int  # Sum over the partitions; each adds its largest backlog only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ class BookmarkRow:
     is_over: bool  # Whether the bookmark has expired
     who: str
     created_at: datetime
-    kept_bytes: int | None  # Size of the bookmark's ledger and all later ledgers; None if none is sealed
+    kept_bytes: int | None  # Size of the sealed ledgers that the bookmark keeps; None if there are none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
