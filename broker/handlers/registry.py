@@ -51,7 +51,7 @@ _registered: dict[str, Handler] = {}
 
 
 def registered() -> dict[str, Handler]:
-    """Return the handlers of all imported modules, by name."""
+    """Return the handlers of all imported modules, keyed by name."""
     return _registered
 
 

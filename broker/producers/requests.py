@@ -30,7 +30,7 @@ class ProducerRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     initial_subscription: str | None = None
     access_mode: AccessMode = AccessMode.SHARED
-    topic_epoch: int | None = None  # Topic epoch from the client's earlier connection
+    topic_epoch: int | None = None  # Topic epoch that the client received earlier
     schema: SchemaDefinition | None = None
     on_ready: Callable[[], None] | None = None  # Called when a waiting producer gets exclusive access
     on_throttled: Callable[[bool], None] | None = None  # True means stop reading, False means resume

@@ -46,7 +46,7 @@ class GroupOffsets:
         self._changed = changed
 
     async def committed(self, topic: Topic, name: str) -> int:
-        """Return the offset of the group's next message. Raises SubscriptionNotFound and ServiceNotReady."""
+        """Return the offset of the group's next message. Raises SubscriptionNotFound or ServiceNotReady."""
         subscription = topic.subscriptions.get(name)
         if subscription is None or not subscription.is_durable:
             raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")
@@ -149,5 +149,5 @@ async def _offset_of(topic: Topic, subscription: Subscription) -> int:
     remaining = cursor.remaining_of(following)
     if not remaining:
         return through
-    # The lowest set bit is the first unacked message of the next entry.
+    # The lowest set bit is the first unacked message of the entry after mark-delete.
     return through + (remaining & -remaining).bit_length() - 1

@@ -29,7 +29,7 @@ ADMIN: Final = "admin"
 class StoredAccess:
     """The stored permissions and revoked tokens."""
 
-    grants: Grants  # Without superusers and metrics roles
+    grants: Grants  # Contains no superusers and no metrics roles
     revoked_tokens: frozenset[str]  # Token ids
 
 
@@ -81,7 +81,7 @@ async def set_tenant_admins(connection: Connection, tenant: str, roles: Collecti
 
 
 def subject_columns(subject: Subject) -> dict[str, object]:
-    """Return a subject as columns of `vela_permission`."""
+    """Return the values of a subject's columns in `vela_permission`."""
     return {
         "tenant": subject.tenant,
         "namespace": subject.namespace.partition("/")[2],

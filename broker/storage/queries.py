@@ -47,6 +47,6 @@ def rest_table(segment_id: int) -> sql.Identifier:
 
 @lru_cache(maxsize=1024)
 def for_segment(name: str, segment_id: int) -> bytes:
-    """Return a query of entries.sql for the tables of one segment."""
+    """Return a query from entries.sql for the tables of one segment."""
     template = sql.SQL(query("entries", name).decode())
     return template.format(entries=entry_table(segment_id), rest=rest_table(segment_id)).as_bytes(None)

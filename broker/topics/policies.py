@@ -185,7 +185,7 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # If PostgreSQL's first answer was lost, `stored` is False although the document has changed.
+        # If an answer of PostgreSQL was lost, the repeated statement changed nothing, so `stored` is False.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(
@@ -195,7 +195,7 @@ class PolicyDocuments:
         return state
 
     async def stored_of(self, topics: Sequence[TopicName]) -> dict[str, Policies]:
-        """Return the policies in force on each stored topic, by full name."""
+        """Return the policies in force on these topics, keyed by full name. Leaves out topics that do not exist."""
         rows = await repeat_until_done(
             self._pool, lambda c: store.in_force(c, [each.full for each in topics]), what="reading policies"
         )
@@ -246,7 +246,7 @@ class Difference:
 
 
 def differences(before: Policies, after: Policies) -> list[Difference]:
-    """Return the policies that differ."""
+    """Return the policies that differ between `before` and `after`."""
     old, new = asdict(before), asdict(after)
     return [
         Difference(name=name, before=old[name], after=new[name]) for name in old if old[name] != new[name]

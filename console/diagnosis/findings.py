@@ -71,7 +71,7 @@ class Finding:
 class Rule:
     """A rule of the diagnosis. `find` is a pure function of a snapshot.
 
-    Most rules report a symptom only after it has lasted for `window_s`.
+    Most rules report a symptom only after it has lasted for `window_s` seconds.
     """
 
     id: str

@@ -74,7 +74,7 @@ class KeyBlock:
     consumer_key: int  # The consumer that the entries wait for, or 0 if unknown
     consumer_name: str
     waiting_entries: int
-    is_draining: bool  # The consumer no longer owns the slot
+    is_draining: bool  # True if the consumer no longer owns the slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Subscription:
     replay_entries: int | None
     message_rate_out: float | None
     message_rate_acked: float | None
-    is_blocked: bool | None  # All consumers together have too many unacked messages
+    is_blocked: bool | None  # True if all consumers together have too many unacked messages
     is_rate_limited: bool | None
     gap: str | None  # Says which entries are missing from the log; empty if none are missing
     read_fault: str | None  # Says why the latest read of the log failed; empty if it succeeded
@@ -121,7 +121,7 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    # On Exclusive and Failover, this is instead the time of the latest delivery to the consumer.
+    # On an Exclusive or Failover subscription, the time of the latest delivery to the consumer.
     oldest_delivered_ms: int
     oldest_position: str  # Position of the oldest entry in flight as ledger:entry, or empty
 
@@ -143,12 +143,12 @@ class FirstUnacked:
     position: str  # Written as ledger:entry
     messages: int
     appended_ms: int
-    redelivery_count: int  # Always 0 on Exclusive and Failover
+    redelivery_count: int  # Always 0 on an Exclusive or Failover subscription
     consumer_key: int  # The consumer that has the entry in flight, or 0
     consumer_name: str
-    # On Exclusive and Failover, the time of the latest delivery to the consumer.
+    # On an Exclusive or Failover subscription, the time of the latest delivery to the consumer.
     delivered_ms: int
-    broker_keeps_time: bool  # The broker redelivers the entry after an ack timeout
+    broker_keeps_time: bool  # True if the broker redelivers the entry after an ack timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ class Cursor:
     unacked_entries: int | None  # None if the cursor has too many acked ranges
     unread_entries: int | None  # Unacked entries at or after the read position
     in_flight_entries: int  # A lower bound
-    # Unacked entries from mark-delete to the next acked entry, or 0 if no later entry is acked.
+    # Unacked entries from mark-delete to the next acked entry, or 0 if no entry after mark-delete is acked.
     first_hole_entries: int
     acked_behind_entries: int  # Acked entries after mark-delete; a lower bound
     first: FirstUnacked | None
@@ -177,7 +177,7 @@ class Delayed:
 class DispatchRate:
     """A limit on the rate of delivery."""
 
-    policy: str  # The policy's name says whether the rate counts messages or bytes
+    policy: str  # Name of the policy, which says whether the rate counts messages or bytes
     per_second: int
     set_on: str  # "topic" or "namespace"
 
@@ -202,7 +202,7 @@ class DeadLetters:
     messages: int  # Messages published so far
     subscriptions: int
     consumers: int
-    backlog_messages: int  # The largest backlog of each partition, added up
+    backlog_messages: int  # Sum over the partitions; each adds its largest backlog only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +242,7 @@ class Database:
     waiting_query: str
     blocking_pid: int  # 0 if unknown
     blocking_program: str
-    longest_transaction_s: float  # Transactions of other programs count too
+    longest_transaction_s: float  # Includes transactions of other programs
     transaction_pid: int
     transaction_program: str
     transaction_state: str

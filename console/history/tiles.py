@@ -24,7 +24,7 @@ Unit = Literal["rate", "count", "size"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One number with a chart. If fewer than two steps are known, the SVG paths `line` and `area` are empty."""
+    """One number with a chart. The SVG paths `line` and `area` are empty if fewer than two values are known."""
 
     words: StrOrPromise
     unit: Unit

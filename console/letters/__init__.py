@@ -1,1 +1,1 @@
-"""Find out which letters are in a dead-letter topic, where they come from, and why they failed."""
+"""Find out which messages are in a dead-letter topic, where they come from, and why they failed."""

@@ -44,7 +44,7 @@ class Watch:
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
         self._answered_ms: int | None = None  # Time of the last answer, by the database's clock
-        self._settled_s = 0.0  # Before this event-loop time, problems of processes are not reported
+        self._settled_s = 0.0  # Event-loop time when problems of processes may be reported again
         self._found: object = None
         self._has_found = False
         self._state: Chrome | None = None
@@ -70,7 +70,7 @@ class Watch:
                     state = await self._look()
                     pause_s = _pause_s(state)
                     await self._find(state)
-                except Exception:  # Otherwise the watch would end, and streams would repeat its last finding
+                except Exception:  # An error must not end the watch
                     logger.exception("looking for signs of life failed; the next look is in a second")
                 if self._asking is None:
                     await asyncio.sleep(pause_s)
@@ -81,7 +81,7 @@ class Watch:
                 await self._connection.close()
 
     async def _look(self) -> Chrome | None:
-        """Return the signs of life, or None if no answer comes in time. A later call returns the late answer."""
+        """Return the database's answer, or None if it fails or is late. A later call returns a late answer."""
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="asking for signs of life")
             self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())

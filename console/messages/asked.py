@@ -38,7 +38,7 @@ _MARK: Final = re.compile(r"(.{1,64})@([0-9]{1,18})")
 
 
 class AskedInvalid(ValueError):
-    """A request that cannot be answered. `field` names the value to change, and the text says how."""
+    """A request that cannot be answered. `field` names the value that must change."""
 
     def __init__(self, field: str, text: str) -> None:
         super().__init__(text)

@@ -23,7 +23,7 @@ _CONTEXT: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row. A side is None if it shows no line."""
+    """A row of the comparison. `left` or `right` is None if that side shows no line."""
 
     kind: Literal["equal", "changed", "left", "right", "folded"]
     left: str | None = None
@@ -71,13 +71,13 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
 def _pretty(decoded: Decoded) -> list[str] | None:
     """Return the value as lines of JSON, or None.
 
-    Commas at line ends are left out. Otherwise, a new last member would also change the previous line.
+    Remove commas at line ends. Otherwise, a new last member would also change the previous line.
     """
     if not decoded.has_value:
         return None
     try:
         text = json.dumps(decoded.value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
-    except (TypeError, ValueError, RecursionError):  # MessagePack can have keys that cannot be sorted
+    except (TypeError, ValueError, RecursionError):  # A MessagePack map can have keys that Python cannot sort
         return None
     return [line.removesuffix(",") for line in text.split("\n")]
 

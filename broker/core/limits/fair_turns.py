@@ -1,7 +1,7 @@
 """Share the time of one event loop among connections, by deficit round robin.
 
-Time is divided into turns. A connection that has used its part of a turn waits in line. The line gets about half of
-each turn, so that idle connections with new data do not queue behind busy connections.
+Time is divided into turns. A connection that has used its part of a turn waits in line. The connections in line
+get about half of each turn. The other half is for connections that were idle and have new data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Share:
     def __init__(self) -> None:
         self.credit_ns = 0  # Working time left; a negative number is a debt
         self.is_waiting = False
-        self.is_granted = False  # The connection has left the line, but has not begun to work
+        self.is_granted = False  # `next` has returned the connection, but it has not begun to work
         self.last_turn = -1
 
 
@@ -34,7 +34,7 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # Number of connections that may still be visited in this turn
+        self._visits = 0  # Number of connections that `next` may still try in this turn
 
     @property
     def is_turn_due(self) -> bool:
@@ -60,7 +60,7 @@ class FairTurns:
                 continue
             share.is_waiting, share.is_granted = False, True
             share.last_turn = self._turn
-            self._left_ns -= share.credit_ns  # Reserved until the connection begins to work
+            self._left_ns -= share.credit_ns  # Reserve this time until the connection begins to work
             return share
         return None
 
@@ -91,7 +91,8 @@ class FairTurns:
     def wait(self, share: Share) -> None:
         """Put a connection in line. Safe to repeat.
 
-        If the turn's time was over before the connection had used its part, the connection goes to the front.
+        If the turn's time was over before the connection had used its part, the connection goes to the front of the
+        line.
         """
         if share.is_waiting or share.is_granted:
             return

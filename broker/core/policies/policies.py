@@ -51,14 +51,14 @@ class BacklogQuotaPolicy(StrEnum):
 
 
 class InactiveTopicMode(StrEnum):
-    """When a topic without clients counts as inactive."""
+    """The condition for a topic without clients to count as inactive."""
 
     NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
     SUBSCRIPTIONS_CAUGHT_UP = "delete_when_subscriptions_caught_up"
 
 
 class DeliveryStoryMode(StrEnum):
-    """Which deliveries and acks the broker records for a message's page in the console."""
+    """The deliveries and acks that the broker records for a message's page in the console."""
 
     OFF = "off"
     REDELIVERED = "redelivered"

@@ -27,7 +27,7 @@ _MOST_BEHIND_MS: Final = 60_000
 
 
 class History:
-    """Stores each bucket at most once. Calls must not overlap."""
+    """Stores each bucket at most once. Calls of `write` and `finish` must not overlap."""
 
     def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
         self._pool = pool
@@ -35,10 +35,10 @@ class History:
         self._buckets = Buckets()
         self._open_ms = 0  # Start of the earliest bucket that may still be written
         self._is_behind = False
-        self._unstored: tuple[int, list[PointRow]] | None = None  # Start and rows of a bucket
+        self._unstored: tuple[int, list[PointRow]] | None = None  # Start and rows of the bucket to store
 
     async def start(self) -> None:
-        """Begin after the last bucket of an earlier broker. Raises psycopg.Error."""
+        """Begin after the newest stored bucket. Raises psycopg.Error."""
         async with self._pool.use() as connection:
             written_ms = await written_until_ms(connection)
         self._open_ms = max(written_ms, _start_of_bucket(self._clock.now_ms()))
@@ -80,7 +80,7 @@ class History:
         self._unstored = (at_ms, rows)
         for some in self._buckets.slices():
             rows += some
-            await asyncio.sleep(0)  # Serve clients between slices
+            await asyncio.sleep(0)  # Let the broker serve clients
         await self._store()
 
     async def _store(self) -> None:

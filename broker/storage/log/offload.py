@@ -43,7 +43,7 @@ async def waiting(connection: Connection, *, limit: int) -> list[WrittenFile]:
 
 
 async def attach(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
-    """Make readers get a ledger from the file instead of from PostgreSQL. Safe to repeat.
+    """Let readers read a ledger from its file instead of from PostgreSQL. Safe to repeat.
 
     Return False if the ledger was trimmed or has another file, or if the file is to be deleted. Return None if the
     topic is fenced.

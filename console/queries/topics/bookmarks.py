@@ -22,7 +22,7 @@ class BookmarksAsked:
     """The filter and page of the list of bookmarks."""
 
     topic_id: int | None = None
-    search: str = ""  # Part of a bookmark's or a topic's name
+    search: str = ""  # Part of the bookmark's name or of the topic's name
     after_topic: str = ""
     after_name: str = ""
 
@@ -38,7 +38,7 @@ class BookmarkRow:
     is_over: bool  # Whether the bookmark has expired
     who: str
     created_at: datetime
-    kept_bytes: int | None  # Size of the sealed ledgers from the bookmark on; None means no sealed ledger
+    kept_bytes: int | None  # Size of the sealed ledgers that the bookmark keeps; None if there are none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # The same as in `just_delivered`, which runs before this rule
+WINDOW_S: Final = 20.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
