@@ -63,7 +63,7 @@ class PolicyRounds:
             self.ask()  # Waiting for the round would delay other periodic work
 
     def ask(self) -> None:
-        """Start a round and return at once."""
+        """Start a round, unless one is under way, and return at once."""
         self._tasks.keep(asyncio.create_task(self.run(), name="policy round"))
 
     async def run(self) -> None:
