@@ -1,7 +1,7 @@
 """The page /metrics.
 
 The page is made in slices, so that the broker can serve messages between two slices. prometheus_client makes only the
-metrics of the process, because it needs 10 µs for each line and cannot pause.
+metrics of the process, because it cannot pause.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 _AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
-# Takes labels without the closing brace, and a value.
+# The first argument is the labels without their closing brace, the second is the value.
 _Put: TypeAlias = Callable[[str, float], None]
 
 SLICE_S: Final = 0.001

@@ -36,7 +36,8 @@ UNKNOWN_TAIL_ENTRIES = 10_000  # Number of entries to read if no state is stored
 class DeduplicatedTopic(Protocol):
     """The part of a topic that deduplication needs."""
 
-    deduplication: TopicDeduplication | None  # None if deduplication is off and no repeated send waits
+    # None if deduplication is off and no repeated message is waiting for its answer.
+    deduplication: TopicDeduplication | None
 
     @property
     def name(self) -> TopicName: ...
@@ -169,7 +170,7 @@ class DeduplicationKeeper:
             self._forgetting.discard(topic.topic_id)
 
     def tidy(self, topic: DeduplicatedTopic) -> None:
-        """Forget absent producers. Drop the state if deduplication is off and no repeated send waits."""
+        """Forget absent producers. Drop the state if deduplication is off and no repeated message is waiting."""
         deduplication = topic.deduplication
         if deduplication is None:
             return

@@ -16,7 +16,7 @@ def conninfo() -> str:
     database = settings.DATABASES["default"]
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
     given = dict(database.get("OPTIONS", {}))
-    role = given.pop("assume_role", None)  # Django's own option
+    role = given.pop("assume_role", None)  # libpq does not know this option of Django
     if role:
         given["options"] = f"{given.get('options') or ''} -c role={_escaped(role)}".strip()
     options = {

@@ -17,7 +17,7 @@ __all__ = ["Chrome", "chrome"]
 class Chrome(Signs):
     """Signs of life of Vela's processes, and the acts (operators' changes) that wait for the broker."""
 
-    waiting_acts: Mapping[str, int]  # Keyed by namespace; "" means no namespace
+    waiting_acts: Mapping[str, int]  # Keyed by namespace; the empty string means no namespace
 
     @property
     def troubles(self) -> dict[Trouble, int | None]:

@@ -64,7 +64,7 @@ class ReadPlan:
 
     kind: ReadKind
     max_entries: int
-    positions: tuple[Position, ...] = ()  # Ascending. Always empty in a NORMAL plan
+    positions: tuple[Position, ...] = ()  # In ascending order; always empty in a NORMAL plan
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -152,7 +152,7 @@ class Dispatcher(Protocol):
 
     @property
     def blocked(self) -> bool:
-        """Whether too many unacked messages stop normal reads."""
+        """Whether normal reads are stopped because too many messages are unacked."""
 
     @property
     def replay_entries(self) -> int:

@@ -75,7 +75,7 @@ class ReplayQueues:
         return True
 
     def pop_first(self, rooms: Iterable[tuple[int, int]], limit: int) -> list[Position]:
-        """Remove and return at most `limit` positions from several queues, lowest first.
+        """Remove and return the lowest positions of several queues, at most `limit` in total.
 
         Each pair in `rooms` is a queue and the maximum number of positions to take from the queue.
         """

@@ -17,7 +17,7 @@ class SlotSelector(Protocol):
     """
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """Return the owner of the slot, or None."""
+        """Return the owner of the slot, or None if the slot has no owner."""
 
     def add(self, consumer: DispatchConsumer) -> None:
         """Add a consumer. Raises ConsumerAssignFailed, and changes nothing, if no slots can be assigned."""
@@ -26,4 +26,4 @@ class SlotSelector(Protocol):
         """Remove a consumer. Safe to repeat."""
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """Return the slots that the consumer owns, ascending."""
+        """Return the consumer's slots as ranges, in ascending order."""

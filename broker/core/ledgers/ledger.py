@@ -198,7 +198,7 @@ class LedgerMap:
         return ledger is not None and 0 <= position.entry_id < ledger.entries
 
     def first_position(self) -> Position:
-        """Return the position of the first stored entry, or the result of `end`."""
+        """Return the position of the first stored entry, or the result of `end` if nothing is stored."""
         return self.next_after(EARLIEST)
 
     def last_position(self) -> Position:
@@ -219,7 +219,7 @@ class LedgerMap:
         return Position(last.ledger_id, last.entries)
 
     def next_after(self, position: Position) -> Position:
-        """Return the position of the next stored entry above `position`, or the result of `end`."""
+        """Return the position of the next stored entry above `position`, or the result of `end` if there is none."""
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id + 1 < ledger.entries:

@@ -3,8 +3,8 @@
     @operation(router, "DELETE", "/admin/v2/tenants/{segment:tenant}", Action.RULE)
     async def delete_tenant(request: AdminRequest, tenant: str) -> None: ...
 
-The caller needs the permission on the tenant, namespace, topic or subscription in the path. The first line of each
-operation's docstring appears in docs/reference/admin-rest.md.
+The caller needs the given permission on the tenant, namespace, topic or subscription in the path. The first line of
+each operation's docstring appears in docs/reference/admin-rest.md.
 """
 
 from __future__ import annotations

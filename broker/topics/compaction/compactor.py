@@ -121,7 +121,7 @@ class Compactor:
         """Compact a topic. Waits until no other topic is being compacted.
 
         `survey` is the result of a first pass in Spark. Raises NotAllowed if the survey is out of date, or if the topic
-        has too many keys. Raises CompactionBusy, other BrokerErrors, psycopg.Error.
+        has too many keys. Also raises CompactionBusy, other BrokerErrors and psycopg.Error.
         """
         if topic.compacted.is_running:
             raise CompactionBusy(f"{topic.name} is being compacted already")
@@ -135,7 +135,7 @@ class Compactor:
     async def _compact(self, topic: Topic, report: Report, survey: Survey | None) -> CompactionResult:
         total, stored = topic.log.ledgers.total_messages, topic.compacted.stored
         if survey is None and stored is not None and stored.generation and stored.horizon.messages == total:
-            await self._sweep_quietly(topic)  # The last run may have stopped before it deleted old copies
+            await self._sweep_quietly(topic)  # The last run may have stopped before it deleted old entries
             return CompactionResult(kept=stored.kept, removed_messages=0, duration_ms=0)
         async with topic.compacted.changing:
             horizon = _end_of(topic) if survey is None else await self._surveyed(topic, survey)
@@ -151,7 +151,7 @@ class Compactor:
 
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
         stored = topic.compacted.stored
-        if stored is None or not stored.generation:  # The survey must cover the whole log
+        if stored is None or not stored.generation:
             is_next = not survey.generation
         else:
             is_next = (survey.generation, survey.begin) == (stored.generation, stored.horizon.position)
@@ -241,7 +241,7 @@ class Compactor:
         """Delete the compacted messages of a truncated topic. Safe to repeat.
 
         `through` is the last truncated position. Does nothing if a later entry is already compacted. Raises
-        TopicFenced, PersistenceFailed, psycopg.Error.
+        TopicFenced, PersistenceFailed and psycopg.Error.
         """
         async with topic.compacted.changing:
             stored = topic.compacted.stored
@@ -261,7 +261,7 @@ class Compactor:
     async def forget(self, topic: Topic) -> None:
         """Delete a topic's compacted messages. Safe to repeat.
 
-        Raises TopicFenced, psycopg.Error.
+        Raises TopicFenced and psycopg.Error.
         """
         async with topic.compacted.changing:
             if topic.compacted.stored is None:

@@ -13,10 +13,10 @@ __all__ = ["CompactionRow", "compactions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRow:
-    """The compaction of a topic or of a partition. The numbers are None if no run has begun."""
+    """The compaction of a topic or of a partition. The counts are None if no run has begun."""
 
     topic: str
-    partition: int  # -1 means not a partition
+    partition: int  # -1 means that the topic is not a partition
     state: str  # NOT_RUN, RUNNING, SUCCESS or ERROR
     last_error: str
     horizon: str | None  # Last compacted entry, written as ledger:entry

@@ -139,7 +139,7 @@ class PushSocket(BrokerSocket):
         self._frames.append(push_frame(text, data, redelivery_count))
 
     def flush(self) -> None:
-        """Write queued messages while the window has room."""
+        """Start to write the queued messages."""
         if self._ready:
             self.drain_soon()
         self._write()
@@ -183,13 +183,13 @@ class PushSocket(BrokerSocket):
                 source.consumer.writable_again()
 
     async def answer_end_of_topic(self, questions: int) -> None:
-        """Answer each `isEndOfTopic`, then wait while too many bytes are unsent."""
+        """Answer this many `isEndOfTopic` requests. Then wait while too many bytes are unsent."""
         self.transport.write_frames((end_of_topic_frame(self.is_end_of_topic),) * questions, binary=False)
         if not self.transport.is_writable():
             await self.transport.share.away(self.transport.drained())
 
     def settled(self, source: DeliverySource, messages: int) -> None:
-        """Increase the window's room after the peer has answered messages."""
+        """Record how many messages the peer has answered, and make room for new messages."""
         credit = self.window.settled(messages)
         if self.has_one_source:
             source.credit(credit)
@@ -228,7 +228,7 @@ class PushSocket(BrokerSocket):
             self.end(CloseCode.SERVICE_RESTART, reason, ServiceNotReady(f"{reason}: connect again"))
 
     async def is_alive(self) -> bool:
-        """Ping the peer. If the connection is closed, wait at most 5 s for the acks that arrived before the close."""
+        """Return whether the peer is alive. If not, first wait up to 5 s until `release` has run."""
         if await self.transport.is_alive(PROBE_TIMEOUT_MS):
             return True
         with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Report that the broker has sent no report on the subscription."""
+"""Find a subscription about which the broker has sent no report."""
 
 from __future__ import annotations
 
