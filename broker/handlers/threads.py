@@ -31,7 +31,7 @@ class CallThreads:
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
 
     async def run(self, call: Callable[[], object]) -> None:
-        """Run `call` in a free thread. Raises the exception of the call.
+        """Run `call` in a free thread. If the call fails, raises its exception.
 
         Cancelling does not stop the call. SystemExit becomes a RuntimeError, because SystemExit would end the event
         loop.
@@ -42,7 +42,7 @@ class CallThreads:
         await done
 
     def end(self) -> None:
-        """End the threads after all requested calls. Returns without waiting."""
+        """Let the threads finish all requested calls and then end. Returns without waiting."""
         for _ in range(self._count):
             self._jobs.put(None)
 

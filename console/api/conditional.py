@@ -16,7 +16,7 @@ Run = Callable[..., HttpResponseBase]
 
 
 def with_etag(run: Run) -> Run:
-    """Add an ETag to an operation's answers, and answer 304 to a request with the current ETag in If-None-Match."""
+    """Add an ETag to successful answers. If a request sends the current ETag in If-None-Match, answer 304."""
 
     @wraps(run)
     def conditional(request: HttpRequest, **names: Any) -> HttpResponseBase:

@@ -61,7 +61,7 @@ class WhatIf:
     """The estimates for consecutive numbers of consumers."""
 
     working: int
-    needed: int  # The smallest number that drains the backlog, not always among the choices
+    needed: int  # The smallest number that drains the backlog, even if `choices` lacks this number
     each_acks_per_s: float
     choices: tuple[Choice, ...]
 
@@ -106,7 +106,7 @@ def what_if(
             "No estimate: a consumer asks for messages but got none for 20 s, so more consumers would not help."
         )
     if drain_s:
-        # The page also shows `drain_s`. With this rate, the estimates agree with `drain_s`.
+        # Use a rate that agrees with `drain_s`, because the page also shows `drain_s`.
         rate_acked = rate_in + backlog_messages / drain_s
     working = max(connected, len(consumers)) - len(idle_among(consumers, type_, now_ms))
     each = rate_acked / working

@@ -1,4 +1,4 @@
-"""Read the origins of dead letters and the reasons for their failure.
+"""Find out where dead letters came from, and why consumers failed to process them.
 
 Pulsar's clients store the origin of a letter, but no reason. Some applications add the exception as a property.
 """
@@ -81,7 +81,7 @@ class Group:
     """Letters with the same reason, original topic and subscription."""
 
     reason_name: str
-    reason: str  # The whole text, because a redrive filters by it
+    reason: str  # The whole text, because `redrive_filter` needs it
     topic: str
     subscription: str
     letters: int = 0

@@ -32,7 +32,7 @@ _MOST_SCHEDULES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsAsked:
-    """The filters and page of the list of runs. "" means no filter."""
+    """The filters of the list of runs, and the start of the page. An empty string means no filter."""
 
     job: str = ""
     state: str = ""
@@ -145,10 +145,7 @@ class _Seen:
 
 
 def runs(asked: RunsAsked, scope: Scope) -> tuple[list[RunHead], int | None]:
-    """Return a page of runs in scope, newest first, and the value of `before` for the next page.
-
-    The value is None if there is no next page.
-    """
+    """Return a page of runs, newest first. Also return `before` for the next page, or None on the last page."""
     rows = fetch(
         RunHead,
         "pipeline",

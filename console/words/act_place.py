@@ -1,4 +1,4 @@
-"""The page to which an act's page links back. An act is a change that an operator plans and then applies."""
+"""The link that leads back from an act's page. An act is a change that an operator plans and then applies."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 logger = logging.getLogger(__name__)
 
 MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024  # Above this limit, the broker stops reading from the peer.
-JOIN_BYTES: Final = 256 * 1024  # Answers of this total size are written even if `is_joining` is True.
+JOIN_BYTES: Final = 256 * 1024  # While `is_joining` is True, `written` sends nothing below this size
 
 
 class Peer:
@@ -86,14 +86,14 @@ class Peer:
                     self.gate.output_stuck(stuck=True)
 
     def drained(self) -> None:
-        """Let the gate open after most of the written bytes have left this process."""
+        """Record that most of the written bytes have left this process."""
         self._has_room.set()
         self.gate.output_stuck(stuck=False)
 
     async def room(self) -> None:
         """Wait while too many answers are unsent. Also returns when the connection is lost.
 
-        Await this before a large answer, because a thousand requests may be under way when reading stops.
+        Await this before you send a large answer, because a thousand requests may still run after reading stops.
         """
         while not self._has_room.is_set():
             await self._has_room.wait()

@@ -59,7 +59,8 @@ def _refuse_unusable_database(read_role: str) -> None:
         if refusal := foreign_database():
             raise CannotStart(refusal, exit_code=EXIT_SETTING_INVALID)
         if refusal := old_database():
-            raise CannotStart(refusal, exit_code=1)  # After the migration, a retry succeeds
+            # After an operator has migrated the database, a retry succeeds.
+            raise CannotStart(refusal, exit_code=1)
         if read_role and not _has_role(read_role):
             raise SettingInvalid(
                 f"VELA_READ_ROLE is {read_role!r}: it takes a role that the PostgreSQL server has; create it, or"

@@ -19,7 +19,7 @@ class Survey:
 
     survey_id: int
     topic_name: str | None  # None means the topic was deleted
-    generation: int  # Generation of the previous compaction, or 0
+    generation: int  # Generation of the topic's previous compaction, or 0 if there was none
     begin: Position  # Exclusive
     horizon: Position  # Inclusive
 

@@ -124,7 +124,10 @@ async def segment_count(connection: Connection) -> int:
 
 
 async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
-    """Return the id and size in bytes of the open segment for copied ledgers, or None."""
+    """Return the id and the size in bytes of the open segment for copied ledgers.
+
+    Return None if no such segment is open.
+    """
     cursor = await connection.execute(query("lifetime", "open_long_lived"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
@@ -144,8 +147,8 @@ async def drop_segment(
 ) -> bool:
     """Remove a closed segment from the views over all segments, and drop the segment's tables. Safe to repeat.
 
-    Return False if the segment is open, was already dropped, or still has a ledger, or if a lock is not free
-    in time. If `read_role` is not empty, this role may read the views.
+    Return False if a lock is not free in time. Also return False if the segment is open, was already dropped, or
+    still has a ledger. If `read_role` is not empty, this role may read the views.
     """
     try:
         async with connection.transaction():
@@ -211,9 +214,9 @@ async def copy_piece(
 async def move_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger_id: int, source: int, target: int
 ) -> bool | None:
-    """Move a completely copied ledger to the segment `target`.
+    """Assign a ledger to the segment `target`, after all entries were copied there.
 
-    Return False if the ledger is no longer in `source`. Return None if the topic is fenced.
+    Return False if the ledger no longer belongs to `source`. Return None if the topic is fenced.
     """
     cursor = await connection.execute(
         query("lifetime", "move_ledger"),

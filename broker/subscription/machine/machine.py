@@ -102,7 +102,7 @@ class SubscriptionMachine:
             if state.story.is_on:
                 state.story.rewound(StoryEvent.CONSUMER_LEFT, state.cursor, now_ms)
             state.rewind()
-            # During a seek, a reader's cursor is kept, because the reader will attach again.
+            # During a seek, keep a reader's cursor, because the reader will attach again.
             if not state.is_durable and not state.ignores_acks:
                 effects.append(Wish.FORGET)
         effects.append(Wish.SEND)
@@ -134,7 +134,7 @@ class SubscriptionMachine:
         self.state.last_used_ms = last_used_ms or self.state.last_used_ms
         self.state.is_paused = is_paused
 
-    # -- decisions made elsewhere --------------------------------------------------------------------------------
+    # -- limits, pauses and events -------------------------------------------------------------------------------
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> Effects:
         """Apply new limits on unacked messages. 0 means no limit."""

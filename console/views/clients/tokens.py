@@ -58,7 +58,7 @@ class NewTokenForm(forms.Form):
         return role
 
     def lifetime_ms(self) -> int | None:
-        """Return the lifetime, or None for a token that never expires."""
+        """Return the lifetime in milliseconds, or None for a token that never expires."""
         days: str = self.cleaned_data["days"]
         return None if days == "never" else int(days) * _DAY_MS
 

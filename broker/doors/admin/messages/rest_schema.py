@@ -43,8 +43,8 @@ class RestSchema:
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.
 
-        Raises IncompatibleSchema if the text does not fit the schema, and Refused(422) if REST cannot write
-        values of the schema's type.
+        Raises IncompatibleSchema if the text does not fit the schema. Raises Refused if REST cannot write values of
+        the schema's type.
         """
         schema = self.new or self.stored
         if schema is None:
@@ -76,7 +76,7 @@ def _encoded(type_: SchemaType, text: str) -> bytes:
 async def schema_of(
     schemas: Schemas, topic: TopicName, *, version: int, key_schema: str | None, value_schema: str | None
 ) -> RestSchema:
-    """Return the schema or schema version that a request gives, or else the topic's latest schema.
+    """Return the schema that a request asks for, or else the topic's latest schema.
 
     Raises Refused for a schema that REST cannot use, and SchemaNotFound for a version that is not stored.
     """

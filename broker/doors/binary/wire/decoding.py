@@ -46,7 +46,7 @@ _SEND: Final = pb.BaseCommand.SEND
 _ACK: Final = pb.BaseCommand.ACK
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
-# A plain SEND has only a producer id below 128, a sequence id and, optionally, a message count below 128.
+# A plain SEND has a producer id below 128, a sequence id, an optional message count below 128, and no other field.
 _PLAIN_SEND: Final = re.compile(
     rb"\x08\x06\x32[\x00-\x7f]\x08[\x00-\x7f]\x10([\x80-\xff]{0,8}[\x00-\x7f])(?:\x18([\x00-\x7f]))?"
 )
@@ -105,12 +105,12 @@ def _send(command: pb.BaseCommand, frame: Frame) -> events.Send:
 def decode_slices(command: pb.BaseCommand, frame: Frame) -> Iterator[events.Event]:
     """Decode an ACK or a REDELIVER_UNACKNOWLEDGED_MESSAGES.
 
-    Only the last event of an ACK has the request id. Raises MalformedCommand before the first event.
+    Only the last event of an ACK has the request id. Raises MalformedCommand.
     """
     many: Sequence[pb.MessageIdData]
     if command.type == _ACK:
         body = command.ack
-        # A cumulative ack with several ids is invalid, and slices would hide the mistake.
+        # Do not slice a cumulative ack, because several ids make the ack invalid.
         many = body.message_id if body.ack_type != _CUMULATIVE else ()
     else:
         many = command.redeliverUnacknowledgedMessages.message_ids

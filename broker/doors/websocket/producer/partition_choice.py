@@ -11,7 +11,7 @@ __all__ = ["PartitionChoice"]
 
 
 class PartitionChoice:
-    """Chooses a partition by the message's key. Without a key, single routing always chooses the same partition."""
+    """Chooses a partition by the message's key. Single routing sends all messages without a key to one partition."""
 
     def __init__(
         self,
