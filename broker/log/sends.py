@@ -11,7 +11,7 @@ class SendRequest(NamedTuple):
     """One entry to append. `data` begins with the checksum magic and a correct CRC."""
 
     sequence_id: int
-    highest_sequence_id: int  # 0 if the client sent no number, or a number below `sequence_id`
+    highest_sequence_id: int  # The client's number, or 0 if it is missing or below `sequence_id`
     messages: int  # From the entry's metadata, not from the SEND command
     flags: int  # See FLAG_* in broker.core.entry
     deliver_at_ms: int  # 0 means at once

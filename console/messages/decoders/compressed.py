@@ -85,7 +85,7 @@ def _whole(
 ) -> bytes:
     """Unpack one member after another.
 
-    The decompressor gets the data in small pieces, because it copies the rest of its input at the end of each member.
+    Each member's end makes the decompressor copy the unused rest of its input. Small pieces keep this rest small.
     """
     out = bytearray()
     at = 0
