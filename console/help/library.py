@@ -32,7 +32,7 @@ def page_name(file: str) -> str:
 
 
 def runbook_page(rule: str) -> str:
-    """Return the name of the runbook's page about a rule or a problem."""
+    """Return the name of the runbook's page for a diagnosis rule, or for a problem of Vela itself."""
     return f"runbook/{rule.replace('_', '-')}"
 
 

@@ -163,7 +163,7 @@ class ActContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One partition of an act. The act in `context` has the partition's topic and plan."""
+    """The part of an act on one partition. `context` has this part as an act of its own."""
 
     partition: int
     context: ActContext

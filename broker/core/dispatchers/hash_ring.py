@@ -1,6 +1,6 @@
 """A consistent hash ring.
 
-Each consumer owns points on the ring. Every other place on the ring belongs to the owner of the next point.
+Each consumer owns points on the ring. A place between two points belongs to the owner of the next point.
 """
 
 from __future__ import annotations

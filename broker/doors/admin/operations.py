@@ -61,7 +61,7 @@ class Described:
     path: str
     action: str
     summary: str
-    refused: str = ""  # Why the operation refuses every request. Empty for other operations.
+    refused: str = ""  # Reason if the operation refuses every request, or an empty text
 
 
 class _Segment:

@@ -1,4 +1,4 @@
-"""Services of the server that ASGI does not offer to a WebSocket.
+"""What a WebSocket needs from the server beyond ASGI.
 
 ASGI's `send` must be awaited. The broker delivers from callbacks, which cannot await.
 """

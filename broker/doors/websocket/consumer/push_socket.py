@@ -228,7 +228,10 @@ class PushSocket(BrokerSocket):
             self.end(CloseCode.SERVICE_RESTART, reason, ServiceNotReady(f"{reason}: connect again"))
 
     async def is_alive(self) -> bool:
-        """Return whether the peer is alive. If not, first wait up to 5 s until `release` has run."""
+        """Return whether the peer is alive.
+
+        If the peer is gone, the acks that arrived before the close are applied first. This takes at most 5 s.
+        """
         if await self.transport.is_alive(PROBE_TIMEOUT_MS):
             return True
         with contextlib.suppress(TimeoutError):
