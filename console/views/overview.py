@@ -60,7 +60,6 @@ EVERY_S = 10
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Show alerts, health, history, acts, and the worst subscriptions."""
     rows = worst_subscriptions(rights.scope)
-    # Cache the history, because the tiles and the charts can show the same hour.
     read = cache(lambda name: history_of_everything(name))
     window = request.GET.get("range", "")
     history = history_sources(
@@ -180,7 +179,7 @@ def _cure_of(row: UnreadLetters) -> str:
 
 
 def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
-    """Diagnose subscriptions. A subscription that was just deleted has no head and no findings."""
+    """Diagnose subscriptions. A subscription that was just deleted has no findings."""
     if not rows:
         return []
     heads = subscription_heads([row.id for row in rows])

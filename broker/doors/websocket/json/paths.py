@@ -17,8 +17,7 @@ __all__ = ["RequestedPattern", "full_topic", "requested_topics", "subscription_n
 def full_topic(pieces: Mapping[str, str]) -> str:
     """Return `domain://tenant/namespace/topic` from the percent-encoded parts of the path.
 
-    Leaves out empty segments of the topic. Raises InvalidQuery if the domain is unknown, or if a part is blank or
-    cannot be decoded.
+    Raises InvalidQuery if the domain is unknown, or if a part is blank or cannot be decoded.
     """
     domain = pieces["domain"]
     if domain not in DOMAINS:
