@@ -32,7 +32,7 @@ class ConnectionLimits:
         self._by_address: Counter[str] = Counter()
         self._logged_s: dict[str, float] = {}
         self.open = 0
-        self.times_reached: Counter[str] = Counter()  # Keys are names of settings
+        self.times_reached: Counter[str] = Counter()
         self.failed_tls_handshakes = 0
         self.rates = ClientRates(settings, self.reached)
 

@@ -20,7 +20,7 @@ class TokenBucket:
         if rate < 1:
             raise ValueError(f"the rate is {rate} per second; it must be 1 or more")
         self.rate = rate
-        self._thousandths = 1000 * rate  # Thousandths of a unit
+        self._thousandths = 1000 * rate
         self._at_ms = now_ms
 
     def available(self, now_ms: int) -> int:

@@ -78,7 +78,7 @@ def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
 
 
 def _route(pattern: str, socket: Any) -> URLPattern:
-    route: URLPattern = re_path(pattern, socket)  # `socket` is Any because django-stubs expects a view
+    route: URLPattern = re_path(pattern, socket)
     return route
 
 

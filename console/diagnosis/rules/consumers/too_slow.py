@@ -22,7 +22,6 @@ def find(snapshot: Snapshot) -> Finding | None:
     rate_in, rate_acked = snapshot.topic.message_rate_in, subscription.message_rate_acked
     if rate_in is None or rate_acked is None or not snapshot.consumers:
         return None
-    # The state covers a longer time than the rates, so the state decides.
     is_judged = subscription.state == "falling behind"
     if not is_judged and not _grows(snapshot, rate_in, rate_acked):
         return None
