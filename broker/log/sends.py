@@ -13,7 +13,7 @@ class SendRequest(NamedTuple):
     sequence_id: int
     highest_sequence_id: int  # The client's number, or 0 if it is missing or below `sequence_id`
     messages: int  # From the entry's metadata, not from the SEND command
-    flags: int  # See FLAG_* in broker.core.entry
+    flags: int
     deliver_at_ms: int  # 0 means at once
     key_hash: int | None  # Hash slot of the ordering key, or of the key if the entry has no ordering key
     data: bytes

@@ -75,7 +75,7 @@ def run_broker(broker: Callable[[], RunningBroker]) -> None:
 
 
 def _reactor() -> Any:
-    return reactor  # Twisted's reactor has no useful type
+    return reactor
 
 
 async def _serve(make_broker: Callable[[], RunningBroker]) -> None:

@@ -181,8 +181,6 @@ class Subscription(SubscriptionRunner):
     def _forget_me(self) -> None:
         self._topic.forget_subscription(self)
 
-    # -- figures and parts ---------------------------------------------------------------------------------------
-
     @property
     def topic_name(self) -> TopicName:
         """The topic or partition that this subscription reads."""

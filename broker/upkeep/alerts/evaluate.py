@@ -16,7 +16,7 @@ from broker.storage.alerts import AlertRound, Found, OpenAlert, StoredRule, aler
 
 __all__ = ["evaluate", "notification_body"]
 
-# A notification names at most this many firing subjects and at most this many cleared subjects.
+# A notification names at most this many firing subjects and this many cleared subjects.
 _NAMED = 20
 
 

@@ -22,7 +22,7 @@ __all__ = ["send_due"]
 
 logger = logging.getLogger(__name__)
 
-# After this time, another worker may send the notification. An attempt normally takes less time.
+# After this time, another worker may send the notification.
 _LEASE_S: Final = 60
 
 
