@@ -66,7 +66,7 @@ class DelayedEntries:
     def load(self, ledger_id: int, entry_ids: Iterable[int]) -> None:
         """Add stored entries to `waiting`, without due times.
 
-        After loading, set `horizon` to a `DueEntry` that sorts before all rows. Refills then add the due times.
+        After loading, set `horizon` to a `DueEntry` that sorts before all rows.
         """
         for entry_id in entry_ids:
             self.waiting.add(Position(ledger_id, entry_id))
