@@ -53,7 +53,7 @@ class TopicDeduplication:
         self._gone: set[str] = set()
         self._is_dirty = True  # Store `through` even if no producer ever connects
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
-        self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # The keys are id(request)
+        self._marks: dict[int, tuple[SendRequest, Mark]] = {}
         self._settled = asyncio.Event()
         self._is_closed = False
 

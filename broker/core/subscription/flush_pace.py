@@ -20,7 +20,7 @@ _REFUSED_PAUSE_FIRST_S: Final = 0.2
 def flush_pause_s(last_flush_s: float) -> float:
     """Return the seconds to pause after a flush.
 
-    An ack waits for at most two flushes and the pause between them. Together, they should fit into `WINDOW_S`.
+    An ack waits for at most two flushes and the pause between them.
     """
     return max(_LEAST_S, min(_PAUSES_PER_FLUSH * last_flush_s, WINDOW_S - 2 * last_flush_s))
 
