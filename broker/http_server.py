@@ -297,7 +297,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
             self._port.startListening()
         except CannotListenError as error:
             self._port = None
-            raise cast(OSError, error.socketError) from None  # The caller needs the errno
+            raise cast(OSError, error.socketError) from None
 
     async def listen_tls(self, host: str, port: int, certificates: TlsCertificates) -> int:
         """Listen with TLS and return the port. Raises OSError if the address cannot be used."""

@@ -226,7 +226,7 @@ class Consumer(Member):
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks entries of this consumer, even after the consumer is detached.
 
-        After a cursor reset, the function does nothing, because the acks belong to earlier deliveries.
+        After a cursor reset, the function does nothing.
         """
         return self._subscription.acker(self)
 

@@ -14,7 +14,7 @@ __all__ = ["EVERYTHING", "covers", "namespace_of", "role_for"]
 
 EVERYTHING: Final = "*"
 _FOR_ADMINS: Final = frozenset(("delete_topic",))
-_CHANGING_NAMESPACES: Final = ("namespace", "new namespace")  # Scopes of acts that change namespaces
+_CHANGING_NAMESPACES: Final = ("namespace", "new namespace")
 _FOR_OPERATORS: Final = frozenset(("create_topic",))
 
 

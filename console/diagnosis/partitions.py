@@ -28,7 +28,7 @@ class SharedFinding:
 def shared_findings(found: Mapping[int, Sequence[Finding]]) -> list[SharedFinding]:
     """Return one finding for each rule, the most severe first.
 
-    `found` maps each partition to its findings. If any finding is STOPPED or SLOW, leave out the FINE findings.
+    If any finding is STOPPED or SLOW, leave out the FINE findings.
     """
     by_rule: dict[str, dict[int, Finding]] = {}
     for partition, findings in found.items():

@@ -1,6 +1,6 @@
 """Find the newest matching messages since the last look at a topic.
 
-A look is one search backwards from the end of the log. It ends early when it reaches its bounds.
+A look is one search backwards from the end of the log.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ class Followed:
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:
     """Look once. Without `since`, return the newest messages.
 
-    Only the partition, subscription, filters and columns of `asked` are used. Raises AskedInvalid if `asked` or `since`
-    does not fit the topic.
+    Raises AskedInvalid if `asked` or `since` does not fit the topic.
     """
     asked = Asked(
         partition=asked.partition,

@@ -344,7 +344,7 @@ def _clip(ledger_id: int, base: int, after: Position, through: Position) -> tupl
 
 
 def _chunk_runs(bits: bytearray, low: int, high: int) -> Iterator[tuple[int, int]]:
-    # Searching the bits as text is fast, because `re` is written in C.
+    # Searching the bits as text is fast.
     first_byte = low >> 3
     window = bits[first_byte : (high >> 3) + 1]
     number = int.from_bytes(window, "little")

@@ -32,7 +32,6 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
     def first_point(name: str) -> tuple[bool, int, str]:
         points = _points_of_name(name)
         at = bisect_left(points, start)
-        # If all points of a name lie before `start`, the name sorts last.
         return at == len(points), points[at % len(points)], name
 
     return names[min(map(first_point, names))[-1]]
@@ -52,7 +51,7 @@ class HashRing:
     def __init__(self, points: int = DEFAULT_POINTS) -> None:
         self._points_each = points
         self._labels: dict[DispatchConsumer, str] = {}
-        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # Labels and consumers at each point
+        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}
         self._points: list[int] = []  # Ascending
         self._owners: list[DispatchConsumer] = []  # Same order as `_points`
 

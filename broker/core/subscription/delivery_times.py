@@ -17,7 +17,7 @@ _PARTS: Final = 32
 class DeliveryTimes:
     """Delivery times of runs of neighbouring entries.
 
-    All entries of a run share the time of the run's last delivery. A reported time may therefore be a little too late.
+    All entries of a run share the time of the run's last delivery.
     """
 
     __slots__ = ("_delivered_ms", "_first_ms", "_last", "_messages")

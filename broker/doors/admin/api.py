@@ -120,7 +120,6 @@ def _complaint(found: Mapping[str, Any]) -> str:
     if place != "body":
         name = ".".join(str(each) for each in names)
         return f"the parameter {name} is missing" if is_missing else f"{name}: {wrong}"
-    # Leave out the name of the argument, and the type names that Pydantic adds for a union.
     member = ".".join(str(each) for each in names[1:] if not _TYPE.match(str(each)))
     if not member:
         return "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {wrong}"

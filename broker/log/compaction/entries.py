@@ -40,7 +40,7 @@ _REMOVED: Final = _group(SingleMessageMetadata(payload_size=0, compacted_out=Tru
 def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> CompactionEntry:
     """Return the key of each message in an entry, and whether the message deletes that key.
 
-    The result for an unreadable entry, such as an encrypted batch, has no messages.
+    The result for an unreadable entry has no messages.
     """
     position = Position(entry.ledger_id, entry.entry_id)
     if entry.flags & FLAG_MARKER:

@@ -205,7 +205,7 @@ def _with_its_end(ledger: LedgerRow, ends: Mapping[int, _OpenEnd]) -> LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Numbers of messages and bytes ever appended to each topic, as parameters of a query."""
+    """Numbers of messages and bytes ever appended to each topic."""
 
     topics: list[int]
     messages: list[int]
