@@ -286,12 +286,12 @@ class Snapshot:
 
     @property
     def is_draining_at_all(self) -> bool:
-        """Whether consumers ack, according to the state or the ack rate."""
+        """Whether consumers ack."""
         return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
 
     @property
     def has_working_state(self) -> bool:
-        """Whether the state says that consumers work, even if they seldom ack."""
+        """Whether the state says that consumers work."""
         return self.subscription.state in ("draining", "keeping up", "falling behind")
 
     @property

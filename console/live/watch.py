@@ -44,7 +44,7 @@ class Watch:
         self._connection: psycopg.AsyncConnection[Chrome] | None = None
         self._asking: asyncio.Task[Chrome] | None = None
         self._answered_ms: int | None = None  # Time of the last answer, by the database's clock
-        self._settled_s = 0.0  # Event-loop time when problems of processes may be reported again
+        self._settled_s = 0.0
         self._found: object = None
         self._has_found = False
         self._state: Chrome | None = None

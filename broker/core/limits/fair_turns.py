@@ -89,11 +89,7 @@ class FairTurns:
         return share.credit_ns > 0 and self._left_ns > 0
 
     def wait(self, share: Share) -> None:
-        """Put a connection in line. Safe to repeat.
-
-        If the turn's time was over before the connection had used its part, the connection goes to the front of the
-        line.
-        """
+        """Put a connection in line. Safe to repeat."""
         if share.is_waiting or share.is_granted:
             return
         share.is_waiting = True

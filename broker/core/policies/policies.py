@@ -58,7 +58,7 @@ class InactiveTopicMode(StrEnum):
 
 
 class DeliveryStoryMode(StrEnum):
-    """The deliveries and acks that the broker records for a message's page in the console."""
+    """The deliveries and acks that the broker records."""
 
     OFF = "off"
     REDELIVERED = "redelivered"

@@ -214,8 +214,7 @@ class NonPersistentSubscription:
     ) -> None:
         """Call `on_durable` at once, because nothing is stored.
 
-        `returns_permits` means that the client discarded the entries and granted one permit for each entry. A batch
-        took one permit for each message, so this method grants the missing permits.
+        `returns_permits` means that the client discarded the entries and granted one permit for each entry.
         """
         if returns_permits:
             for each in acks:
