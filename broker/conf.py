@@ -532,7 +532,6 @@ class BrokerSettings(AccessSettings):
         set_(self, "advertised_tls_url", self.advertised_tls_url or tls_url)
         set_(self, "advertised_http_url", self.advertised_http_url or self.local_http_url)
         set_(self, "url", self.url or self.local_http_url)
-        # Allow an uncompressed message of `max_message_bytes`.
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
 
     def _own_tls_url(self, host: str) -> str:

@@ -120,8 +120,7 @@ class TopicReader:
         """Load the message counts of ranges of entries into memory. Safe to repeat.
 
         A range is a ledger id, a first entry id and a last entry id. Long ranges are loaded in pieces. Raises GapInLog
-        if the last entry of a piece is missing. Other missing entries cause no error, so that cursors can move past
-        them.
+        if the last entry of a piece is missing. Other missing entries cause no error.
         """
         self._log.index.loads += 1
         try:

@@ -56,8 +56,6 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     """One WebSocket connection, with the interface of Channels' `AsyncWebsocketConsumer`.
 
     `connect` accepts the connection or raises HandshakeRefused. `disconnect` is called once, even after a refusal.
-
-    The receive loop replaces Channels' loop, which makes a task for each message.
     """
 
     scope: Scope
@@ -175,7 +173,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
             if not self.transport.is_connected():
-                return  # More waits would delay the cleanup after a lost connection
+                return
             messages = size_bytes = 0
             await asyncio.sleep(wait_s)
 

@@ -71,8 +71,8 @@ class Lane:
 class Lanes:
     """Runs the lanes.
 
-    `store` stores queued messages. `follow` copies a topic's next messages to PostgreSQL during a commit, and commits
-    these messages afterwards.
+    `store` stores queued messages. `follow` copies a topic's next messages to PostgreSQL, and commits these messages
+    afterwards.
     """
 
     def __init__(

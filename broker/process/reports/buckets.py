@@ -110,7 +110,6 @@ class Buckets:
         subscriptions = set(self._subscriptions.get(topic_id, ()))
         for topic in topics:  # A publish also changes the backlog of idle subscriptions
             subscriptions.update(topic.subscriptions.values())
-        # If the caller stops early, the next call continues with these sums.
         sums = self._sums.setdefault(topic_id, Counter())
         last: PointRow | None = None
         for each in sorted(subscriptions, key=lambda each: (_id_of_row(each), each.log.owner_epoch)):
