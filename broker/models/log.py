@@ -74,8 +74,7 @@ class LedgerFile(models.Model):
 class Ledger(models.Model):
     """Consecutive entries of one topic.
 
-    The counts are stored when the ledger is sealed. Trimming keeps the row of the topic's last ledger, because the next
-    ledger continues its counts.
+    The counts are stored when the ledger is sealed. Trimming keeps the row of the topic's last ledger.
     """
 
     class State(models.TextChoices):

@@ -132,7 +132,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     ) -> Subscription:
         """Return the durable subscription of this name, or create it.
 
-        Cancelling this call does not stop the creation, because a stored subscription must also be in memory.
+        Cancelling this call does not stop the creation.
 
         Raises SubscriptionNotFound if `by_attaching` is True and the policies forbid automatic creation. Raises
         NotAllowed if a reader uses the name, or if the topic has reached its maximum number of durable subscriptions.

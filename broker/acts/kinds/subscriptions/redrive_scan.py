@@ -168,7 +168,7 @@ def _of_entry(
             message=message,
             target=target,
             redrives=redrives,
-            key_hash=message_slot(message),  # Computed, because a stored batch has only one hash
+            key_hash=message_slot(message),
         )
 
 
