@@ -106,7 +106,6 @@ def what_if(
             "No estimate: a consumer asks for messages but got none for 20 s, so more consumers would not help."
         )
     if drain_s:
-        # Use a rate that agrees with `drain_s`, because the page also shows `drain_s`.
         rate_acked = rate_in + backlog_messages / drain_s
     working = max(connected, len(consumers)) - len(idle_among(consumers, type_, now_ms))
     each = rate_acked / working

@@ -93,7 +93,7 @@ class Peer:
     async def room(self) -> None:
         """Wait while too many answers are unsent. Also returns when the connection is lost.
 
-        Await this before you send a large answer, because a thousand requests may still run after reading stops.
+        Await this before you send a large answer.
         """
         while not self._has_room.is_set():
             await self._has_room.wait()

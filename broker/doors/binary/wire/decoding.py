@@ -110,7 +110,6 @@ def decode_slices(command: pb.BaseCommand, frame: Frame) -> Iterator[events.Even
     many: Sequence[pb.MessageIdData]
     if command.type == _ACK:
         body = command.ack
-        # Do not slice a cumulative ack, because several ids make the ack invalid.
         many = body.message_id if body.ack_type != _CUMULATIVE else ()
     else:
         many = command.redeliverUnacknowledgedMessages.message_ids
