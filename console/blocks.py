@@ -1,6 +1,6 @@
 """Pages that are made of blocks. A browser can refresh each block separately.
 
-A block's ETag ignores the text of `<time>` elements, because this text changes as time passes.
+A block's ETag ignores the text of `<time>` elements.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _stream(blocks: Iterable[Block]) -> str:
     query = [f"key={key}" for key in sorted({key for block in blocks for key in block.live})]
     if language != _SOURCE_LANGUAGE:
         query.append(f"language={language}")
-    return f"{STREAM}?{'&'.join(query)}" if query else STREAM  # Keys need no escaping
+    return f"{STREAM}?{'&'.join(query)}" if query else STREAM
 
 
 def _part(request: HttpRequest, block: Block) -> HttpResponse:

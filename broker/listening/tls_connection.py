@@ -1,7 +1,4 @@
-"""TLS between a socket and an application protocol.
-
-docs/decisions/0033-tls-in-the-broker.md explains why Vela does not use the TLS of asyncio or Twisted.
-"""
+"""TLS between a socket and an application protocol."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._on_lost = on_lost
         self._is_closing = False
         self._is_reading = True
-        self._is_continuing = False  # Whether `_continue` is scheduled
+        self._is_continuing = False
 
     # -- Called by the socket's transport ------------------------------------------------------------------------
 
@@ -116,7 +113,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 data = self._tls.read(_READ_BYTES)
             except ssl.SSLWantReadError:
                 break
-            except ssl.SSLError:  # `close` sends the TLS alert
+            except ssl.SSLError:
                 data = b""
             if not data:  # The peer ended or broke the TLS session
                 self.close()
@@ -153,7 +150,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         if self._is_closing:
             return
-        data = b"".join(list_of_data)  # A TLS record for each piece would cost more than copying the pieces
+        data = b"".join(list_of_data)
         if not data:
             return
         view, at = memoryview(data), 0

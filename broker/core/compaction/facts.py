@@ -8,7 +8,7 @@ from broker.core.position import Position
 
 __all__ = ["CompactionEntry", "CompactionMessage", "Key"]
 
-Key: TypeAlias = str | bytes  # A binary key is bytes
+Key: TypeAlias = str | bytes
 
 
 class CompactionMessage(NamedTuple):

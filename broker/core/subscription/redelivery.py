@@ -69,7 +69,7 @@ class ReplaySet(PositionSet):
 class RedeliveryCounts:
     """The redelivery count of each entry.
 
-    With `every_send`, the count also rises when the entry's consumer leaves, as in Pulsar 2.5 to 2.10.
+    With `every_send`, the count also rises when the entry's consumer leaves.
     """
 
     __slots__ = ("_counts", "_every_send")

@@ -38,7 +38,7 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_ANEW_AT_ONCE: Final = 1000  # Topics and subscriptions per report, about 50 ms of work
+_ANEW_AT_ONCE: Final = 1000  # Topics and subscriptions per report
 _JUDGED_AT_ONCE: Final = 1000
 _COME_BACK_MS = 60_000  # Clients of an earlier broker connect again within this time
 
