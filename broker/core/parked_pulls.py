@@ -27,7 +27,7 @@ class QueueKey(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ParkedRequest:
-    """One parked request, compared by identity."""
+    """One parked request."""
 
     key: QueueKey
     offset: int  # Offset of the first wanted message

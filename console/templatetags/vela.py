@@ -216,8 +216,7 @@ def severity(severity: Severity) -> SafeString:
 def _badge(word: str, tone: str, *, is_fact: bool) -> SafeString:
     """Render a word with an icon, because colour must not be the only sign.
 
-    If `is_fact` is false, the badge says "unknown" while the page gets no news from the broker. Python builds the HTML,
-    because a template would take three times as long.
+    If `is_fact` is false, the badge says "unknown" while the page gets no news from the broker.
     """
     return format_html(
         '<span class="badge {}"><span class="badge-icon" aria-hidden="true">{}</span><span>{}</span></span>',

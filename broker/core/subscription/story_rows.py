@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 
-# A row of recorded events covers at most this many entries, so that a query for one entry reads few rows.
+# A row of recorded events covers at most this many entries.
 MOST_ENTRIES: Final = 1024
 MOST_ROWS: Final = 5_000  # PostgreSQL stores this many rows in about 50 ms
 

@@ -22,7 +22,7 @@ _ORIGIN: Final = "command line"
 
 class Command(BaseCommand):
     help = "Make, list and revoke the tokens of clients."
-    requires_system_checks = ()  # The checks would slow down every call
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)

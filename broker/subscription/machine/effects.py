@@ -1,7 +1,6 @@
 """Effects that a subscription's state machine returns. The subscription's runner carries out the effects.
 
-Effects contain consumer keys instead of consumers, because a consumer may be detached before the runner acts. Most
-effects are named tuples, because named tuples are created faster than dataclasses.
+Effects contain consumer keys instead of consumers, because a consumer may be detached before the runner acts.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class CursorMove:
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """Close the consumers and reset the cursor for a client's seek.
 
-        On Failover, close only the active consumer and the consumer that seeks. Raises SubscriptionBusy (see `moving`).
+        On Failover, close only the active consumer and the consumer that seeks. Raises SubscriptionBusy.
         """
         cursor, runner = self._state.cursor, self._runner
         async with self.moving(closes_consumers=True):
@@ -218,7 +218,7 @@ class CursorMove:
     async def delete(self, consumer: Consumer, *, force: bool) -> None:
         """Delete the subscription for a client's unsubscribe.
 
-        Raises MetadataInvalid if other consumers exist and `force` is not set. Raises SubscriptionBusy (see `moving`).
+        Raises MetadataInvalid if other consumers exist and `force` is not set. Raises SubscriptionBusy.
         """
         async with self.moving(closes_consumers=True):
             others = len(self._runner.consumers.keys() - {consumer.key})
@@ -247,7 +247,7 @@ class CursorMove:
     async def remove(self, reason: str) -> None:
         """Delete a durable subscription for an operator, and tell its clients the reason.
 
-        Raises SubscriptionBusy (see `moving`). After an error, the subscription still exists.
+        Raises SubscriptionBusy. After an error, the subscription still exists.
         """
         async with self.moving(closes_consumers=True):
             self.forget_acks()

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 @after_task_publish.connect(sender="broker.upkeep.tasks.tick")
 def beat_sent(**_: object) -> None:
-    """Record that Celery beat sent a tick. No other process sends ticks."""
+    """Record that Celery beat sent a tick."""
     try:
         sweep.beat()
     except psycopg.Error as error:
