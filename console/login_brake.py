@@ -48,7 +48,7 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
         super().user_login_failed(sender, credentials, request, **more)
 
     def reset_user_attempts(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """Forget the failures of this name at this address. Failures of other names at this address still count."""
+        """Forget the failures of this name at this address."""
         deleted, _ = self.filter_user_attempts(request, credentials)[0].delete()
         return int(deleted)
 

@@ -164,7 +164,7 @@ class _Issuer:
     def is_due(self) -> bool:
         age_s = None if self._read_s is None else self._now_s() - self._read_s
         is_old = age_s is None or age_s >= self._settings.openid_keys_refresh_s
-        # Retry after a failure even if the keys are not old, so that the metrics show the recovery.
+        # Retry after a failure even if the keys are not old.
         return (is_old or bool(self._error)) and self._is_past(RETRY_S)
 
     def may_ask_for_key(self) -> bool:

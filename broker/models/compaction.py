@@ -74,7 +74,7 @@ class CompactionSurvey(models.Model):
 
     class State(models.TextChoices):
         READING = "reading"
-        READY = "ready"  # The second pass can begin
+        READY = "ready"
         DONE = "done"
         REFUSED = "refused"
 

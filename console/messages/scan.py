@@ -146,7 +146,7 @@ class Scan:
                 heappush(heads, (self._key(following), at))
 
     def _next(self, at: int) -> StoredEntry | None:
-        """Return the next entry of a lane and leave it in the buffer. Raises _TimeUp if the search takes too long."""
+        """Return the next entry and leave it in the buffer. Raises _TimeUp if the search takes too long."""
         buffer, looked = self._buffers[at], self.looked
         while not buffer:
             piece = self._readers[at].next_piece()

@@ -25,7 +25,7 @@ __all__ = [
     "UnloadForm",
 ]
 
-_MOST_PARTITIONS = 10_000  # The broker's limit
+_MOST_PARTITIONS = 10_000
 _PARTITIONS_ERRORS = {
     "required": gettext_lazy("Give the number of partitions."),
     "invalid": gettext_lazy("Give a whole number."),

@@ -17,7 +17,7 @@ class Said(str):
     message: str
     many: str | None  # None if the text has no plural
     number: int
-    values: Mapping[str, object]  # A value may be a `Said` string
+    values: Mapping[str, object]
 
 
 def said(message: str, /, **values: object) -> Said:

@@ -1,4 +1,4 @@
-"""The export of the act log, which records operator changes."""
+"""The export of the act log."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def push_fragment(message: Message) -> bytes:
 
 
 def encrypted_fragment(entry: EncryptedEntry) -> bytes:
-    """Return the fragment of an encrypted entry, with the field `encryptionContext`."""
+    """Return the fragment of an encrypted entry."""
     message = entry.message
     push = _EncryptedPush(message.payload, message.properties, format_time(message.publish_time_ms))
     push.encryptionContext = _EncryptionContext(
