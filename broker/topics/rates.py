@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
-# The weight of the last second in a rate. With this weight, a rate settles in about five seconds.
+# With this weight, a rate settles in about five seconds.
 _WEIGHT: Final = 0.4
 MEASURED_OVER_S: Final = 5
 _NOTHING_PER_S: Final = 0.05  # Lower rates count as 0
@@ -57,7 +57,7 @@ class _Flow:
         weight, since_s = _WEIGHT, _seconds(now_ms - self.measured_ms)
         if not self.per_s[0]:
             if news / _seconds(now_ms - seen_ms) > _SLOW_PER_S:
-                since_s = _seconds(now_ms - seen_ms)  # Do not count the pause before a fast start
+                since_s = _seconds(now_ms - seen_ms)
             else:
                 weight = 1 - (1 - _WEIGHT) ** since_s
         self.per_s = tuple(
@@ -88,7 +88,7 @@ class _Flow:
 
 
 _Flows = tuple[_Flow, ...]
-_Counts = tuple[tuple[int, ...], ...]  # Totals of each flow
+_Counts = tuple[tuple[int, ...], ...]
 
 
 class Rates:

@@ -2,8 +2,7 @@
 
 An ack is late if the message counts of its entry are not in memory, or if an earlier ack is late.
 
-While the cursor is being moved, acks are put off until the move ends. If the move forgets which entries are pending,
-acks are refused instead.
+While the cursor is being moved, acks are put off until the move ends.
 """
 
 from __future__ import annotations

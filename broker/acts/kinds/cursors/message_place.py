@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MessagePlace", "find_message", "read_message_id"]
 
-# A message id with numbers of any size
 _SHAPE: Final = re.compile(r"(0|[1-9][0-9]*):(0|[1-9][0-9]*)(:(-1|0|[1-9][0-9]*)){0,2}")
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["message_in", "note_end", "producer_name", "send", "stored"]
 
-_PATIENCE_S: Final = 2.0  # Other acts wait during this time
+_PATIENCE_S: Final = 2.0
 _LOOK_EVERY_S: Final = 0.002
 
 

@@ -83,7 +83,7 @@ class ReaderSocket(PushSocket):
         )
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push the entry, then move the cursor, so that the backlog no longer counts the entry."""
+        """Push the entry, then move the cursor."""
         super().push(source, entry)
         if not self._passed:
             self._loop.call_soon(self._move_cursors)

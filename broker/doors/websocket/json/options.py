@@ -131,7 +131,7 @@ class ConsumerOptions:
     priority_level: int = 0  # Level 0 is the highest priority
     ack_timeout_ms: int = 0  # 0 means off
     ack_timeout_tick_ms: int = MIN_TICK_MS  # Timeouts are rounded up to multiples of the tick
-    ack_timeout_backoff: RedeliveryBackoff | None = None  # Extra delay after the timeout
+    ack_timeout_backoff: RedeliveryBackoff | None = None
     negative_ack_redelivery_delay_ms: int = 60_000
     negative_ack_backoff: RedeliveryBackoff | None = None  # Replaces `negative_ack_redelivery_delay_ms`
     batch_index_acks: bool = True

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
-MAX_BATCH_BYTES: Final = 128 * 1024  # Pulsar's clients use the same limit
+MAX_BATCH_BYTES: Final = 128 * 1024
 # Estimated overhead of each message in a batch
 _MEMBER_BYTES: Final = 16
-# The context of a message stays in memory until the broker answers the message.
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
