@@ -65,7 +65,7 @@ class TroubleWords:
     title: str
     meaning: str
     effects: tuple[str, ...] = ()
-    when: str = gettext_noop("since")  # The word before the time
+    when: str = gettext_noop("since")
     runbook: str = ""
 
 
