@@ -13,7 +13,7 @@ from broker.core.position import Position
 
 __all__ = ["Backlog", "Breach", "QuotaKind", "breach_of", "eviction_target"]
 
-_KEPT_OF_TEN = 9  # An eviction leaves 90 % of the limit
+_KEPT_OF_TEN = 9
 
 
 class QuotaKind(StrEnum):

@@ -14,7 +14,7 @@ class Subscription(models.Model):
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()
-    type = models.CharField(max_length=16)  # Type of the latest consumers
+    type = models.CharField(max_length=16)
     properties = models.JSONField(default=dict)
     paused = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)

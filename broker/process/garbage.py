@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FullCollections", "peak_memory_bytes"]
 
-YOUNG_OBJECTS: Final = 700  # The default of Python 3.11
+YOUNG_OBJECTS: Final = 700
 # With Python's default of 10, a collection of the middle generation takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30

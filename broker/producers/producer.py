@@ -23,7 +23,7 @@ __all__ = ["Producer", "ProducerTopic", "Repeat"]
 
 logger = logging.getLogger(__name__)
 
-_LAST_SEQUENCE_ID: Final = 2**63 - 1  # The largest bigint of PostgreSQL
+_LAST_SEQUENCE_ID: Final = 2**63 - 1
 _NOWHERE = -1  # Ledger id and entry id in the receipt of a repeat
 
 

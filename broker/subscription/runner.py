@@ -303,7 +303,7 @@ class SubscriptionRunner:
             return
         if self._traced is not None:
             self._traced.acked(consumer.name, acks, self._state.cursor.is_acked, cumulative=cumulative)
-        if effects is ACKED:  # True for nearly every ack
+        if effects is ACKED:
             self._acks_wait()
             self._report()
             self.pump()

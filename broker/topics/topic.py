@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 class TopicReports(SubscriptionReports, Protocol):
-    """Reports changes of topics, producers and subscriptions to the console, through PostgreSQL."""
+    """Reports changes of topics, producers and subscriptions to the console."""
 
     def topic_changed(self, topic: Topic) -> None:
         """Put this topic into the next report."""
@@ -88,7 +88,7 @@ class WaitingPulls(Protocol):
 class Topic:
     """A topic that this process owns.
 
-    A closed `Topic` object never reopens. The next load creates a new object.
+    A closed `Topic` object never reopens.
     """
 
     # Slots save 1.5 KiB per topic.

@@ -35,7 +35,7 @@ def idle_among(consumers: Sequence[C], type_: str, now_ms: int) -> list[C]:
     """Return the consumers that take no messages out of their full queues while others work.
 
     If all consumers look idle, the list is empty, because they may simply be slow.
-    For types other than Shared and Key_Shared, the list is empty, because a standby consumer is idle by design.
+    For types other than Shared and Key_Shared, the list is empty.
     """
     idle = [each for each in consumers if each.permits <= 0 and _silent_s(each, now_ms) >= WINDOW_S]
     return [] if len(idle) == len(consumers) or type_ not in SHARED else idle

@@ -36,10 +36,10 @@ class TopicsAsked:
 
     search: str = ""
     namespace: str = ""  # Written as tenant/namespace
-    subscription: str = ""  # Name of a subscription that the topics must have
+    subscription: str = ""
     only_backlog: bool = False
     state: int = 0  # Worst state among the topic's durable subscriptions
-    order: str = "name"  # One of ORDERS
+    order: str = "name"
     after_name: str = ""  # Name of the last topic on the previous page; "" means the first page
     after_value: float = 0.0  # Sort value of the previous page's last row
     limit: int = PAGE_ROWS
