@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TwistedTransport"]
 
-_HIGH_WATER_BYTES: Final = 64 * 1024  # The limit of Twisted's own transports
+_HIGH_WATER_BYTES: Final = 64 * 1024
 
 
 @implementer(ITransport, IConsumer, IPushProducer)

@@ -24,7 +24,7 @@ class AlertRule(models.Model):
     topics = models.TextField(default="*")  # A pattern for local names, where `*` matches anything
     subscriptions = models.TextField(default="*")
     severity = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Severity])
-    webhook_url = models.TextField(default="")  # May contain a secret, so pages show only a part of the URL
+    webhook_url = models.TextField(default="")  # May contain a secret
     email = models.TextField(default="")
     silent_until = models.DateTimeField(null=True)
     who = models.TextField()

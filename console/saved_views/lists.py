@@ -85,7 +85,7 @@ def list_at(path: str) -> SavedList | None:
 def filters_in(saved_list: SavedList, query: QueryDict) -> str:
     """Return the filters and sort order from a query string, with the parameters sorted by name.
 
-    A repeated parameter keeps the order of its values. The order of a message list's columns depends on it.
+    A repeated parameter keeps the order of its values.
     """
     left_out = {"part", "view", *saved_list.pages}
     given = ((name, value) for name, values in query.lists() for value in values)

@@ -15,7 +15,7 @@ __all__ = ["ReadyLogs"]
 
 
 class ReadyLogs:
-    """The waiting logs. `TopicLog.is_queued` is true while a log waits here."""
+    """The waiting logs."""
 
     def __init__(self) -> None:
         self._new: deque[TopicLog] = deque()

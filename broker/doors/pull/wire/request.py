@@ -31,7 +31,7 @@ class PullRequest:
     tags: Tags  # If None, the tag does not matter
     property_filter: PropertyFilter | None  # If None, the properties do not matter
     may_suspend: bool
-    suspend_timeout_ms: int  # The broker's settings may replace this value
+    suspend_timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
