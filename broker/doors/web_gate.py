@@ -24,7 +24,7 @@ __all__ = ["HostAndOrigin", "WebGate"]
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # Browsers send "none" when a person types the address
 _REMEMBERED: Final = 1024
-_LONGEST_HOST: Final = 300  # Enough for a DNS name of 253 bytes and a port
+_LONGEST_HOST: Final = 300
 _SHOWN: Final = 100
 
 

@@ -47,7 +47,7 @@ class PipelineRun(models.Model):
     options = models.JSONField()
     # If this run continues an earlier run, both have the same `write_id`.
     write_id = models.TextField(default="")
-    pinned = models.JSONField(default=dict)  # Message range; a run that continues this run reuses it
+    pinned = models.JSONField(default=dict)  # Message range
     state = models.CharField(max_length=16, choices=State)
     # One object for each stage, with its name, progress and start time
     stages = models.JSONField(default=list)

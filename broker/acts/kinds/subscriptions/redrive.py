@@ -27,7 +27,7 @@ from vela.wire.entry import OutgoingMessage
 __all__ = ["Redrive", "RedriveWhat"]
 
 PIECE_MESSAGES: Final = 100
-_PLAN_ENTRIES: Final = 10_000  # Maximum number of entries that the plan reads
+_PLAN_ENTRIES: Final = 10_000
 # Without these properties, consumers of the target topic count retries from 0.
 _DROPPED_PROPERTIES: Final = ("RECONSUMETIMES", "DELAY_TIME")
 _DONE: Final = "published again and acknowledged in the dead-letter topic"

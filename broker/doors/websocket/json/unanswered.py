@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Unanswered"]
 
-_MOST: Final = 10_000  # Ten times the largest receiver queue
+_MOST: Final = 10_000
 
 
 class Unanswered:
