@@ -21,7 +21,7 @@ from vela.wire.message_id import MessageId
 __all__ = ["ROWS", "FoundLetters", "LetterRow", "Original", "find_letters"]
 
 ROWS: Final = 50
-_EVERY: Final = 10**9  # No limit, because the search has its own bounds
+_EVERY: Final = 10**9  # No limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

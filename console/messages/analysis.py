@@ -51,7 +51,7 @@ class BacklogAnalysis:
     encrypted: int = 0
     corrupt: int = 0
     too_large: int = 0  # Entries above 256 KiB, or above 2 MiB when decompressed
-    without_key: int = 0  # Messages without a key
+    without_key: int = 0
     keys: tuple[KeyCount, ...] = ()
     oldest_append_ms: int = 0
     newest_append_ms: int = 0

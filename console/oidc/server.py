@@ -81,7 +81,7 @@ def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
 
 
 def _read(document: dict[str, Any], url: str) -> KeySet:
-    """Return the readable keys. RFC 7517 recommends ignoring the others."""
+    """Return the readable keys."""
     listed = document.get("keys")
     found: list[Key] = []
     fault: Exception | None = None

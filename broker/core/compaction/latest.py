@@ -23,7 +23,7 @@ class LatestByKey:
 
     def __init__(self, *, retain_keyless: bool) -> None:
         self._retain_keyless = retain_keyless
-        # A large message is stored as its uuid. Any other message is stored as a position, packed into an int.
+        # A large message is stored as its uuid. Any other message is stored as a position.
         self._latest: dict[Key, int | str] = {}
         self._unfinished: set[str] = set()  # Uuids of large messages whose last chunk is missing
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# Every stored ledger has a smaller id. The cache of the JSON WebSockets needs unique ledger ids.
+# Every stored ledger has a smaller id.
 _FIRST_LEDGER: Final = 1 << 62
 
 
