@@ -262,7 +262,7 @@ class MetricsPort(StatusPort, Protocol):
     """The data for `/metrics` and `/readyz`."""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Yield Prometheus text in slices. Each slice takes about a millisecond."""
+        """Yield Prometheus text in slices."""
 
 
 class PartitionsPort(Protocol):

@@ -142,10 +142,7 @@ class DelayedMessages:
         self._watch()
 
     def run_due(self, now_ms: int) -> int:
-        """Send at most RELEASE_ENTRIES due entries and return their number. Safe to repeat.
-
-        Later turns of the event loop send the rest.
-        """
+        """Send at most RELEASE_ENTRIES due entries and return their number. Safe to repeat."""
         if not self._log.is_open:
             return 0
         limit_ms = self._limit_ms(now_ms)

@@ -68,7 +68,7 @@ class AutoSubscriptionCreation(PulsarObject):
 class DelayedDelivery(PulsarObject):
     """Whether the broker may delay messages, and for how long. A maximum delay of 0 means no limit."""
 
-    # Milliseconds. The value is checked but not stored, because the precision of Vela's delivery times is fixed.
+    # Milliseconds. The value is checked but not stored.
     tickTime: int = 1000
     active: bool = True
     maxDeliveryDelayInMillis: int = 0
