@@ -37,7 +37,7 @@ class Drift:
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:
-        """Return how far the count may grow beyond the plan by default, in messages."""
+        """Return how far the count may grow beyond the plan by default."""
         if self.cause == "published":
             return 0
         if replayed > TYPED_ABOVE_MESSAGES:

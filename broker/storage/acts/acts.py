@@ -494,7 +494,7 @@ async def store_overlays(
 
 
 def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
-    """Encode the batch in which a move ended. `remaining` is its bitset of unacked messages, as a hex number."""
+    """Encode the batch in which a move ended. `remaining` is its bitset of unacked messages."""
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 

@@ -184,7 +184,7 @@ class Redelivery:
 
     def _overdue_at(self, member: Member, due: Mapping[Position, Due]) -> list[Due]:
         state, pending = self._state, member.dispatch.pending
-        # Search the smaller collection, because very many deliveries may time out together.
+        # Search the smaller collection.
         if not state.type.single_active and len(pending) < len(due):
             return [due[position] for position in pending if position in due]
         return [each for each in due.values() if state.dispatcher.has_pending(member.dispatch, each.position)]

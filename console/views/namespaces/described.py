@@ -16,10 +16,7 @@ __all__ = ["described_topic", "policies_of_namespace", "policies_of_topic"]
 
 
 def policies_of_namespace(name: str, document: Mapping[str, object]) -> DescribedPolicies:
-    """Describe the policies of a namespace.
-
-    `document` holds the policies that are set on the namespace.
-    """
+    """Describe the policies of a namespace."""
     return described_policies(broker_settings(), document, None, where=name, say=_)
 
 
