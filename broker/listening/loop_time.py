@@ -46,11 +46,7 @@ class LoopTime:
         return TimeShare(self)
 
     def worked_ns(self, time_ns: int) -> int:
-        """Return how much of the elapsed `time_ns` counts as work.
-
-        For long work, the result is at most the thread's CPU time in this turn, because other processes may have run
-        meanwhile. For short work, reading the CPU time would cost too much.
-        """
+        """Return how much of the elapsed `time_ns` counts as work."""
         if time_ns <= PART_NS:
             return time_ns
         return min(time_ns, self._cpu_ns() - self._cpu_at_turn_ns)
@@ -74,7 +70,7 @@ class LoopTime:
 
 
 class TimeShare(Share):
-    """One connection's part of each turn, and a stopwatch for its work."""
+    """One connection's part of each turn."""
 
     __slots__ = ("_began_ns", "_time", "_waiting")
 
@@ -142,7 +138,7 @@ class TimeShare(Share):
             await comes
 
     async def away(self, work: Awaitable[_Result]) -> _Result:
-        """Await `work` with the stopwatch stopped, because other connections work meanwhile."""
+        """Await `work` with the stopwatch stopped."""
         self.ends()
         try:
             return await work
@@ -170,7 +166,7 @@ class TimeShare(Share):
                     paid_ns = 0
             try:
                 step = partial(work.send, (yield waits_for))
-            except BaseException as error:  # Pass a cancellation on to `work`
+            except BaseException as error:
                 step = partial(work.throw, error)
 
     def resume(self) -> None:

@@ -61,7 +61,8 @@ async def connect(conninfo: str, *, name: str, options: str = "") -> Connection:
 def is_outcome_unknown(error: psycopg.Error, *, is_closed: bool) -> bool:
     """Return whether a failed statement may have committed.
 
-    If the server reports an error and keeps running, the statement has not committed.
+    If the server reports an error and keeps running, the statement has not committed. If psycopg cannot convert the
+    values, it sends nothing.
     """
     if is_closed:
         return True

@@ -51,7 +51,7 @@ class Tracing:
         resource = Resource.create()  # Reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
         if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: "vela"}))
-        # At exit, the provider would wait 30 s for a collector that does not answer. `stop` waits less.
+        # At exit, the provider would wait 30 s for a collector that does not answer.
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("vela", __version__)
@@ -62,10 +62,7 @@ class Tracing:
         self._dropped = 0
 
     def parent_of(self, data: bytes) -> Context | None:
-        """Return the trace context in an entry's metadata if the trace is sampled, otherwise None.
-
-        Ignores the properties of batched messages, which are in the payload.
-        """
+        """Return the trace context in an entry's metadata if the trace is sampled, otherwise None."""
         end = _METADATA + int.from_bytes(data[_METADATA_SIZE], "big")
         if data.find(b"traceparent", _METADATA, end) < 0:
             return None
@@ -81,7 +78,6 @@ class Tracing:
         metadata, _ = parse_metadata(data)
         found = {each.key: each.value for each in metadata.properties if each.key in (_PARENT, _STATE)}
         parent = found.get(_PARENT)
-        # A value that is not UTF-8 has the type bytes.
         if not isinstance(parent, str) or len(parent) > _LONGEST_PARENT:
             return None
         carrier = {name: value for name, value in found.items() if isinstance(value, str)}

@@ -52,7 +52,7 @@ def no_such_address(request: HttpRequest) -> JsonResponse:
 
 
 def is_database_away(error: BaseException | None) -> bool:
-    """Return whether the database was unreachable or failed for a temporary reason, such as a deadlock.
+    """Return whether the database was unreachable or failed for a temporary reason.
 
     The result is False for a statement that was cancelled because it took too long.
     """

@@ -37,9 +37,9 @@ Run = tuple[int, int]  # First and last index, inclusive
 class AckedBeyond:
     """The acked entries after a cursor's mark-delete position."""
 
-    runs: tuple[Run, ...]  # Sorted; no two runs are adjacent
+    runs: tuple[Run, ...]  # Sorted
     entries: int
-    ack_sets: Mapping[int, int]  # Keyed by the index of the entry; a set bit means an unacked message
+    ack_sets: Mapping[int, int]  # A set bit means an unacked message
     complete: bool  # False means that only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:

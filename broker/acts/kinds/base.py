@@ -1,7 +1,5 @@
 """The base class of all kinds of act.
 
-Most acts are changes by an operator, for example a cursor reset. The broker plans such an act and then applies it.
-
 The broker runs acts one after another, so `plan` and `apply` must be fast. The only exception is
 the `apply` of an act with `is_long`.
 """
@@ -163,7 +161,7 @@ class ActContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The part of an act on one partition. `context` has this part as an act of its own."""
+    """The part of an act on one partition."""
 
     partition: int
     context: ActContext
@@ -173,7 +171,7 @@ class Part:
 class Plan:
     """The effect that an act would have."""
 
-    shown: Mapping[str, Any] = field(default_factory=dict)  # JSON that `apply` finds in `act.plan`
+    shown: Mapping[str, Any] = field(default_factory=dict)
     cursor_version: int | None = None
 
 
@@ -234,7 +232,7 @@ class ActKind(ABC, Generic[P]):
         """Do what the plan says. Return the result as JSON, or None if the result is already stored.
 
         `apply` must be safe to repeat, because a broker may die before it stores the result. A long act calls
-        `context.report`. When `apply` is repeated, `act.progress` has the last report.
+        `context.report`.
 
         Raises BrokerError if the act fails, and PartlyDone if an error stops the act halfway.
         """

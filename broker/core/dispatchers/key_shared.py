@@ -300,7 +300,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         owner = self._selector.select(slot) if waiting else None
         if owner is not None:
             moved = self._replay.move(-1 - slot, owner.key)
-            if owner is not holder and moved < waiting:
+            if owner is not holder and moved < waiting:  # Chunks may wait for `holder`
                 self._sort_chunks()
 
     # -- dispatch ------------------------------------------------------------------------------------------------

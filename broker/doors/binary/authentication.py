@@ -158,7 +158,6 @@ class ConnectionAuthentication:
     def _refresh_missing(self) -> None:
         if not self._peer.gate.is_open and self._looks < _MOST_LOOKS:
             self._looks += 1
-            # The client's answer may be among the bytes that the broker has not read yet.
             self._refresh = self._call_later(_LOOK_AGAIN_S, self._refresh_missing)
             return
         waited_s = REFRESH_TIMEOUT_S + self._looks * _LOOK_AGAIN_S
