@@ -49,7 +49,7 @@ class LoopTime:
         """Return how much of the elapsed `time_ns` counts as work.
 
         For long work, the result is at most the thread's CPU time in this turn, because other processes may have run
-        meanwhile. For short work, reading the CPU time would cost too much.
+        meanwhile.
         """
         if time_ns <= PART_NS:
             return time_ns
@@ -142,7 +142,7 @@ class TimeShare(Share):
             await comes
 
     async def away(self, work: Awaitable[_Result]) -> _Result:
-        """Await `work` with the stopwatch stopped, because other connections work meanwhile."""
+        """Await `work` with the stopwatch stopped."""
         self.ends()
         try:
             return await work

@@ -20,7 +20,7 @@ __all__ = ["ActCommand"]
 class ActCommand(BaseCommand):
     """The base class of commands that plan and apply an act."""
 
-    requires_system_checks = ()  # The checks would slow down every call
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")

@@ -93,7 +93,7 @@ class Topics:
         if row is not None:
             return row.partitions
         if name.domain != "persistent":
-            return 0  # A non-persistent topic needs no stored row
+            return 0
         if not create:
             raise topic_not_found(name)
         partitions = await self._creation.partitions_of_new(name)

@@ -25,10 +25,7 @@ def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
 
 @cache
 def document_of(api: NinjaAPI) -> dict[str, Any]:
-    """Return ninja's OpenAPI document with the authentication schemes and the schema of errors.
-
-    An operation's summary and description come from its docstring.
-    """
+    """Return ninja's OpenAPI document with the authentication schemes and the schema of errors."""
     document: dict[str, Any] = dict(api.get_openapi_schema(path_prefix=""))
     for operations in document["paths"].values():
         operations.pop("head", None)  # HEAD has the same operation id as GET, but ids must be unique

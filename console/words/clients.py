@@ -22,7 +22,7 @@ class Flag:
 
     @property
     def mark(self) -> str:
-        """The symbol before the word, for readers who do not see the colour."""
+        """The symbol before the word."""
         return "✕" if self.tone == "bad" else "▲"
 
 

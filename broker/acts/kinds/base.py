@@ -163,7 +163,7 @@ class ActContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The part of an act on one partition. `context` has this part as an act of its own."""
+    """The part of an act on one partition."""
 
     partition: int
     context: ActContext

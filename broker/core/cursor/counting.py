@@ -65,10 +65,7 @@ def count_acked(
 
 
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Count everything that is acked in `one` but not in `other`.
-
-    `one.totals` is not used.
-    """
+    """Count everything that is acked in `one` but not in `other`."""
     floor = max(one.mark_delete, other.mark_delete)
     tally = _Tally(ledgers, index)
     for key in sorted(one.chunks.bits):
@@ -248,7 +245,6 @@ def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span:
     """Return how many entries are not wholly acked, and how many messages are unacked."""
     ledger_id, low, high = span
     bits = acked.within(chunk_key(ledger_id, low), Position(ledger_id, low - 1), Position(ledger_id, high))
-    # A wholly acked span needs no message counts.
     if bits.bit_count() == high - low + 1:
         return 0, 0
     size, unacked = _count_piece(index, ledger_id, low, high, None)

@@ -25,9 +25,9 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 
 @dataclass(frozen=True, slots=True)
 class CopyRows:
-    """The rows of one topic. Each row is two items of a list: packed numbers, then data.
+    """The rows of one topic.
 
-    `pages` and `parts` are rows of the table `rest`. Each row in `pages` fills a database page.
+    `pages` and `parts` are rows of the table `rest`.
     """
 
     entries: list[Bytes] = field(default_factory=list)

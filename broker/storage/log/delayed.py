@@ -15,7 +15,7 @@ _RUN_SHIFT = 15
 
 
 async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequence[int]]]:
-    """Return a topic's delayed entries, as pairs of a ledger id and entry ids. A ledger may have several pairs."""
+    """Return a topic's delayed entries, as pairs of a ledger id and entry ids."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "waiting"), (topic_id,))
     found: list[tuple[int, Sequence[int]]] = []
