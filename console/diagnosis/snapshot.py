@@ -121,7 +121,7 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    # On an Exclusive or Failover subscription, the time of the latest delivery to the consumer.
+    # Time of the oldest unacked delivery. Exclusive and Failover have only the time of the latest delivery.
     oldest_delivered_ms: int
     oldest_position: str  # Position of the oldest entry in flight as ledger:entry, or empty
 
@@ -146,7 +146,7 @@ class FirstUnacked:
     redelivery_count: int  # Always 0 on an Exclusive or Failover subscription
     consumer_key: int  # The consumer that has the entry in flight, or 0
     consumer_name: str
-    # On an Exclusive or Failover subscription, the time of the latest delivery to the consumer.
+    # Time of the entry's delivery. Exclusive and Failover have only the time of the consumer's latest delivery.
     delivered_ms: int
     broker_keeps_time: bool  # True if the broker redelivers the entry after an ack timeout
 
@@ -202,7 +202,7 @@ class DeadLetters:
     messages: int  # Messages published so far
     subscriptions: int
     consumers: int
-    backlog_messages: int  # Sum over the partitions; each adds its largest backlog only
+    backlog_messages: int  # Sum of the largest backlog on each partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
