@@ -46,15 +46,11 @@ class LoopTime:
         return TimeShare(self)
 
     def worked_ns(self, time_ns: int) -> int:
-<<<<<<< HEAD
-        """Return how much of the elapsed `time_ns` counts as work."""
-=======
         """Return how much of the elapsed `time_ns` counts as work.
 
         For long work, the result is at most the thread's CPU time in this turn, because other processes may have run
         meanwhile.
         """
->>>>>>> 4cd5bed7b
         if time_ns <= PART_NS:
             return time_ns
         return min(time_ns, self._cpu_ns() - self._cpu_at_turn_ns)
