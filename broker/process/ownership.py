@@ -182,7 +182,7 @@ class Ownership:
     def _notified(self, channel: str, payload: str) -> None:
         try:
             self._on_notify(channel, payload)
-        except Exception:
+        except Exception:  # An error in another part must not end the lock
             logger.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:

@@ -1,4 +1,8 @@
-"""Limit the total bytes of unanswered publishes in the process."""
+"""Limit the total bytes of unanswered publishes in the process.
+
+Above the limit, the broker stops reading from connections that publish. The broker can answer the counted publishes
+without reading more, so reading always resumes.
+"""
 
 from __future__ import annotations
 

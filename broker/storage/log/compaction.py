@@ -91,7 +91,7 @@ class CompactedPage:
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
     """Load the state of a topic's compaction, or return None.
 
-    If a broker stopped during a run, this function marks the run as failed.
+    Call this only when the topic is loaded, because it marks an unfinished run as failed.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
