@@ -32,6 +32,7 @@ class Sample(NamedTuple):
     waiting_messages: int  # An estimate that is 0 only if no message waits
     cursor_version: int  # Rises with each cursor move, but not with acks
     is_paused: bool
+    has_consumers: bool  # Clients that pull are not consumers
 
 
 class Totals(NamedTuple):

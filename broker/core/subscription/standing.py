@@ -68,10 +68,13 @@ class Standing:
     __slots__ = (
         "_ack_gap",
         "_acked",
+        "_acked_by_consumers",
         "_arrival_gap",
         "_arrived_ms",
+        "_came_or_went",
         "_drain_s",
         "_drains_from",
+        "_had_consumers",
         "_highest",
         "_highest_at",
         "_is_recurring",
@@ -96,6 +99,8 @@ class Standing:
         self._window = FlowWindow()
         self._ack_gap = LongestGap()
         self._arrival_gap = LongestGap()
+        self._acked_by_consumers = self._came_or_went = False
+        self._had_consumers = sample.has_consumers
         # An instance that begins as IDLE was probably created because a message arrived.
         is_awake = state is SubscriptionState.IDLE
         self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - LONGEST_WAIT_MS
@@ -137,8 +142,10 @@ class Standing:
 
     def look(self, sample: Sample) -> Verdict:
         """Update the state from a new sample. Pass samples in the order in which they were taken."""
+        self._came_or_went |= sample.has_consumers is not self._had_consumers
         state = self._judged(sample)
         self._seen_ms, self._waits = sample.now_ms, sample.waiting_messages > 0
+        self._had_consumers = sample.has_consumers
         if state is not SubscriptionState.DRAINING:
             self._drain_s = None
         self._say(state, sample.now_ms)
@@ -169,13 +176,19 @@ class Standing:
         self._window.add(sample)
         if sample.waiting_messages:
             waited_ms = sample.now_ms - self._progress_ms
-            if waited_ms >= self._ack_gap.patience_ms(_STUCK_AFTER_MS):
+            if waited_ms >= self._patience_ms(sample):
                 return SubscriptionState.STUCK
         if self._window.is_full(sample.now_ms):
             return self._judged_by_window(sample)
         if self.state is SubscriptionState.IDLE and self._is_busy(sample):
             return SubscriptionState.KEEPING_UP
         return self.state
+
+    def _patience_ms(self, sample: Sample) -> int:
+        # A slow consumer may pause again, but only while it is connected.
+        if self._acked_by_consumers and not sample.has_consumers:
+            return _STUCK_AFTER_MS
+        return self._ack_gap.patience_ms(_STUCK_AFTER_MS)
 
     def _begin(self, sample: Sample) -> None:
         self._window.clear()
@@ -207,26 +220,31 @@ class Standing:
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
         if is_acked:
-            # Remember the gap, because a slow consumer may pause like this again.
-            gap_ms = sample.now_ms - self._progress_ms
-            if gap_ms < LONGEST_WAIT_MS:
-                self._ack_gap.add(gap_ms)
+            self._remember_gap(sample)
             self._ack_gap.age()
         self._begin(sample)
         return SubscriptionState.WATCHING
+
+    def _remember_gap(self, sample: Sample) -> None:
+        # A consumer is not slow while it is not connected.
+        gap_ms = sample.now_ms - self._progress_ms
+        if not self._came_or_went and gap_ms < LONGEST_WAIT_MS:
+            self._ack_gap.add(gap_ms)
+        self._acked_by_consumers = sample.has_consumers or self._had_consumers
+        self._came_or_went = False
 
     def _rest(self, sample: Sample) -> None:
         """If no message waited at the last sample, assume that no message waited one second ago."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
-            self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))
+            self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False, False))
 
     def _count(self, sample: Sample) -> None:
         self._arrived(sample)
         if not self._waits:
             self._progress_ms = max(self._progress_ms, sample.now_ms - _LOOK_MS)
         if sample.acked_messages != self._acked:
-            self._ack_gap.add(sample.now_ms - self._progress_ms)
+            self._remember_gap(sample)
             self._acked = sample.acked_messages
             self._progress_ms = sample.now_ms
         elif not sample.waiting_messages:

@@ -146,6 +146,7 @@ def _sample(subscription: Subscription, now_ms: int) -> Sample:
         waiting_messages=subscription.waiting_messages,
         cursor_version=cursor.version,
         is_paused=subscription.is_paused,
+        has_consumers=bool(subscription.consumers),
     )
 
 

@@ -41,6 +41,7 @@ class Watched:
     version: int = 0
     skipped: int = 0  # messages skipped by acts; negative if an act moved the cursor back
     is_paused: bool = False
+    has_consumers: bool = True
     time_s: float = 0.0
     standing: Standing | None = None
     rested: Standing | None = None  # gets a sample only when something changed, or at `look_again_ms`
@@ -61,6 +62,7 @@ class Watched:
             waiting_messages=published - done,
             cursor_version=self.version,
             is_paused=self.is_paused,
+            has_consumers=self.has_consumers,
         )
 
     def run(self, until_s: float) -> Verdict:
@@ -161,11 +163,30 @@ def test_a_trickle_keeps_one_state(every_s: float, handling_s: float, word: Subs
     assert watched.words(2 * every_s + SETTLED_S) == [word]
 
 
-def test_a_slow_consumer_is_called_stuck_once_and_then_known_to_be_slow() -> None:
-    watched = Watched(published=lambda at_s: at_s / 10, acked=lambda at_s: at_s // 50)
+@pytest.mark.parametrize("has_consumers", [True, False], ids=["consumer", "client-that-pulls"])
+def test_a_slow_consumer_is_called_stuck_once_and_then_known_to_be_slow(has_consumers: bool) -> None:
+    watched = Watched(
+        published=lambda at_s: at_s / 10, acked=lambda at_s: at_s // 50, has_consumers=has_consumers
+    )
     watched.run(3600)
     assert STUCK not in watched.words(51)
     assert STUCK in watched.words()
+
+
+def test_a_slow_consumer_that_leaves_leaves_a_stuck_subscription() -> None:
+    watched = Watched(published=lambda at_s: at_s / 10, acked=lambda at_s: min(at_s, 1800) // 50 * 5)
+    assert watched.run(1801).state is KEEPING_UP
+    watched.has_consumers = False
+    assert watched.run(1845).state is STUCK  # The first message waits since 1810
+
+
+def test_the_time_without_a_consumer_is_no_sign_that_the_consumer_is_slow() -> None:
+    watched = Watched(published=lambda at_s: at_s, acked=lambda at_s: 0 if at_s < 300 else min(at_s, 310))
+    watched.has_consumers = False
+    assert watched.run(290).state is STUCK
+    watched.has_consumers = True
+    assert watched.run(310).state is WATCHING
+    assert watched.run(345).state is STUCK
 
 
 def test_a_consumer_that_fails_again_after_a_long_outage_is_stuck_again_at_once() -> None:
@@ -380,7 +401,7 @@ def test_a_message_that_comes_after_a_pause_between_looks_is_stuck_only_after_it
     """The broker seldom looks at a subscription for which nothing waits."""
 
     def at(time_s: float, published: int) -> Sample:
-        return Sample(START_MS + int(time_s * 1000), published, 0, published, 0, False)
+        return Sample(START_MS + int(time_s * 1000), published, 0, published, 0, False, True)
 
     standing = Standing(at(0, 0))
     for time_s in range(5, 65, 5):
@@ -392,7 +413,7 @@ def test_a_message_that_comes_after_a_pause_between_looks_is_stuck_only_after_it
 
 def test_a_pause_between_looks_is_not_a_gap_between_acks() -> None:
     def at(time_s: float, messages: int, waiting: int = 0) -> Sample:
-        return Sample(START_MS + int(time_s * 1000), messages, messages - waiting, waiting, 0, False)
+        return Sample(START_MS + int(time_s * 1000), messages, messages - waiting, waiting, 0, False, True)
 
     standing = Standing(at(0, 0))
     for number in range(1, 5):  # each message comes after 14 s without a look, and is acked at once
