@@ -89,7 +89,7 @@ class Member:
         self.last_ack_ms = 0
 
     def flowed(self, now_ms: int) -> None:
-        """Note when the client granted permits."""
+        """Record that the client granted permits at `now_ms`."""
         self.first_flow_ms = self.first_flow_ms or now_ms
         self.last_flow_ms = now_ms
 
