@@ -434,7 +434,7 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def own_requests(self) -> OwnRequests:
-        """The object that carries out acts. An act is an operator's change, such as a cursor reset."""
+        """The object that carries out acts. An act is a change that the broker makes on request."""
 
     @property
     def topics(self) -> Topics:

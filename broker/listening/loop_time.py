@@ -48,8 +48,8 @@ class LoopTime:
     def worked_ns(self, time_ns: int) -> int:
         """Return how much of the elapsed `time_ns` counts as work.
 
-        For long work, the result is at most the thread's CPU time in this turn, because other processes may have run
-        meanwhile.
+        If the work took longer than PART_NS, the result is at most the thread's CPU time in this turn, because other
+        processes may have run meanwhile.
         """
         if time_ns <= PART_NS:
             return time_ns

@@ -115,7 +115,9 @@ class Epochs:
         *,
         what: str,
     ) -> dict[TopicLog, T]:
-        """Run one write under the epochs of many logs. Return the results by log. Logs without a result are closed.
+        """Run one write under the epochs of many logs. Return the results by log.
+
+        A log without a result was closed already, or this call has fenced it.
 
         `call` must be safe to repeat, and must return no result for a log whose epoch is out of date. Raises
         psycopg.Error if the server refuses the write. Raises every other error of `call` too. Not safe to cancel.
@@ -154,9 +156,9 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None if another broker took one of the topics. Usually, nothing is stored then. After a lost connection,
-        the transaction may have been stored. `call` must be safe to repeat. Raises psycopg.Error if the server refuses
-        the transaction. Raises every other error of `call` too. Not safe to cancel.
+        Returns None if this process no longer owns one of the topics. In that case, nothing is stored, unless an
+        attempt lost its connection after the commit. `call` must be safe to repeat. Raises psycopg.Error if the server
+        refuses the transaction. Raises every other error of `call` too. Not safe to cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}

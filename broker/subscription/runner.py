@@ -290,7 +290,8 @@ class SubscriptionRunner:
     ) -> None:
         """Apply the acks of one command in memory. The flusher stores the cursor later.
 
-        If `returns_permits` is set, the client discarded the entries and granted one permit for each entry.
+        If `returns_permits` is true, the client discarded the entries and granted only one permit for each entry. The
+        broker then grants the permits for the other messages of each batch.
         """
         if validation_error is not None:
             self.carry_out(self._machine.acks.thrown_away(consumer, validation_error))
@@ -366,7 +367,7 @@ class SubscriptionRunner:
         return entries
 
     def next_due_ms(self) -> int | None:
-        """Return when `run_due` must be called next, or None if nothing is planned."""
+        """Return when `run_due` must be called next, or None if no call is needed."""
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:

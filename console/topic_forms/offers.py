@@ -1,4 +1,4 @@
-"""The acts in the menu of a topic's page. An act is a change by an operator."""
+"""The acts in the menu of a topic's page. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for acts. An act is a change that an operator plans and then applies."""
+"""Words for acts. An act is a logged change, such as a cursor reset."""
 
 from __future__ import annotations
 

@@ -201,8 +201,12 @@ class DeliveryStory:
         self._watch()
 
     def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
-        """Count the unacked entries from `position` on. `position` must come after the mark-delete position."""
-        events = 1 if self._records_all else 2  # If the delivery was not recorded, count it too
+        """Count the unrecorded events of the unacked entries from `position` on.
+
+        `position` must come after the mark-delete position.
+        """
+        # Count each entry's return. Count its delivery too unless all deliveries are recorded.
+        events = 1 if self._records_all else 2
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last
             if (ledger_id, last) < position:
@@ -417,7 +421,10 @@ def _span(position: Position) -> tuple[int, int, int]:
 def _runs(
     positions: Sequence[Position], count_of: Callable[[Position], int] | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Split ascending positions into runs of equal redelivery counts. Yield (count, ledger_id, first, last)."""
+    """Split ascending positions into runs of consecutive entries with equal redelivery counts.
+
+    Yields (count, ledger_id, first, last).
+    """
     if not positions:
         return
     ledger_id, first = positions[0]

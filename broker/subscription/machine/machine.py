@@ -185,13 +185,13 @@ class SubscriptionMachine:
         self.state.is_moving = self.state.ignores_acks = False
 
     def moved(self) -> Effects:
-        """Forget the pending entries that the cursor has passed, and read from the new position."""
+        """Forget the pending entries that the cursor has passed, and set the next position to read."""
         state = self.state
         state.dispatcher.moved(state.cursor.mark_delete)
         state.story.moved(state.cursor.mark_delete)
         state.gap = ""  # If the cursor has not passed the gap, the next read finds the gap again
         start = state.read_start()
-        # The pending entries of consumers that stay attached must not be read again.
+        # If consumers stay attached, do not move the read position back, so that no pending entry is read again.
         stays = bool(state.members) and not state.ignores_acks
         state.read_position = max(state.read_position, start) if stays else start
         return (Wish.CHANGED, *state.end_of_topic())

@@ -102,7 +102,7 @@ class PublishLane:
             self._next_sequence_id = producer.last_sequence_id + 1
 
     def detach(self) -> None:
-        """Send the unsent batch, then detach the producer. Safe to repeat."""
+        """Publish the waiting batch, then detach the producer. Safe to repeat."""
         self._flush_batch()
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()
