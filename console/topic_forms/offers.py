@@ -46,7 +46,7 @@ topic_forms: Final[dict[str, type[ActForm]]] = {
 }
 """The form of each act, by the act's name in URLs."""
 
-# The tables of bookmarks and compactions offer these acts.
+# The menu leaves these acts out. The page's lists of bookmarks and compactions offer them.
 _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 
 

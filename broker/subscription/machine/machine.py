@@ -126,7 +126,7 @@ class SubscriptionMachine:
         counters.messages_redelivered += redelivered
 
     def stored(self, mark_delete: Position) -> None:
-        """Note the mark-delete position that is now stored."""
+        """Record the mark-delete position that is now stored."""
         self.state.stored_mark_delete = mark_delete
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
@@ -156,16 +156,16 @@ class SubscriptionMachine:
         return SEND
 
     def gap_found(self, what: str) -> None:
-        """Note that an entry is missing from the log. Dispatch stops until the cursor is moved."""
+        """Record that an entry is missing from the log. Dispatch stops until the cursor is moved."""
         self.state.gap = what
 
     def topic_ended(self) -> Effects:
-        """Note that the topic is terminated."""
+        """Record that the topic is terminated."""
         self.state.is_terminated = True
         return self.state.end_of_topic()
 
     def deleted(self) -> None:
-        """Note that the subscription's database rows are deleted."""
+        """Record that the subscription's database rows are deleted."""
         self.state.is_deleted = True
 
     # -- moves of the cursor -------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class SubscriptionMachine:
         return (Wish.CHANGED, *state.end_of_topic())
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an operator acked an entry. Messages whose bit in `left` is 1 stay unacked."""
+        """Record that an operator acked an entry. Messages whose bit in `left` is 1 stay unacked."""
         dispatcher = self.state.dispatcher
         for consumer in dispatcher.consumers:
             passed = consumer.pending.get(position) - left.bit_count()

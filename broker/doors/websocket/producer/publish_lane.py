@@ -33,7 +33,10 @@ _MEMBER_BYTES: Final = 16
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Context of an unanswered message, its array, and its index in the array. The array is None for a single message."""
+"""The context of an unanswered message, the acks of its JSON array, and its index in the array.
+
+The acks are None if the client sent the message without an array.
+"""
 
 
 class LaneOwner(Protocol):
