@@ -133,10 +133,7 @@ class DelayedEntries:
         return None if nearest is None else nearest >> _DUE_SHIFT
 
     def released_through_ms(self, limit_ms: int) -> int:
-        """Return a time at or before `limit_ms`.
-
-        `pop_due` has removed all entries with a row that were due by this time.
-        """
+        """Return the due time up to which `pop_due` has removed every entry with a row, but at most `limit_ms`."""
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)

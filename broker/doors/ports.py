@@ -1,6 +1,6 @@
 """The interfaces that doors use to reach the broker. A door is the code that serves one network protocol.
 
-This file has over 400 lines, because it declares the interfaces of all doors.
+This file is long because it declares the interfaces of all doors.
 """
 
 from __future__ import annotations

@@ -170,7 +170,10 @@ class DeduplicationKeeper:
             self._forgetting.discard(topic.topic_id)
 
     def tidy(self, topic: DeduplicatedTopic) -> None:
-        """Forget absent producers. Drop the state if deduplication is off and no repeated message is waiting."""
+        """Forget producers that were last seen more than `expiry_ms` ago.
+
+        If deduplication is off and no repeated message is waiting, drop the state instead.
+        """
         deduplication = topic.deduplication
         if deduplication is None:
             return

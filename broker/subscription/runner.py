@@ -1,6 +1,6 @@
 """Pass events to the state machine of one subscription, and carry out the effects that the machine returns.
 
-This file has over 400 lines because each event and each effect needs a few lines.
+This file is long because each event and each effect needs a few lines.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 An act is a change that the broker records, for example an operator's skip of messages. The delivery story records which
 consumers got and acked each entry.
 
-This file has over 400 lines because it has many properties and short methods.
+This file is long because it has many properties and short methods.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One topic in the memory of the process that owns it.
 
-This file has over 400 lines, because half of the code declares and connects the parts of a topic.
+This file is long because half of the code declares and connects the parts of a topic.
 """
 
 from __future__ import annotations

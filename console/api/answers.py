@@ -1,6 +1,6 @@
 """Answers about acts, topics, clients, messages, policies and namespaces.
 
-This file has over 400 lines, because each answer is a class with many fields.
+This file is long because each answer is a class with many fields.
 """
 
 from __future__ import annotations

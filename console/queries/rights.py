@@ -115,7 +115,10 @@ def grants_of(user_id: int) -> list[GrantRow]:
 
 
 def grants_of_role(role: str) -> list[GrantRow]:
-    """Return an admin grant for each tenant in which clients with this role are admins."""
+    """Return an admin grant for each tenant that clients with this role may administer.
+
+    `role` is the role in a client's token. It is not a role of a user.
+    """
     return fetch(
         GrantRow, "rights", "grants_of_role", {"role": role, "admin": Role.ADMIN, "limit": NAMESPACES_MOST}
     )

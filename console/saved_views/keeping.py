@@ -95,7 +95,7 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the `shared_in` of a view of this list that a user with these rights shares.
+    """Return the `shared_in` that a view of this list gets when a user with these rights shares it.
 
     The result has patterns of namespaces, separated by spaces. Other users of the view must be operators in all these
     namespaces, because filters can contain names and parts of messages. If the result is empty, the user cannot share

@@ -1,4 +1,7 @@
-"""The link that leads back from an act's page. An act is a logged change, such as a cursor reset."""
+"""The link that leads back from an act's page to what the act changed.
+
+An act is a logged change, such as a cursor reset.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,11 @@ class ActPlace:
 
 
 def place_of(act: ActView) -> ActPlace:
-    """Return the link that leads back from the act's page."""
+    """Return a link to what the act changed: a subscription, a topic or a namespace.
+
+    If that does not exist, the link leads to the topic, the namespace or the list that it would belong to. For an act
+    on a user, the link leads to the acts.
+    """
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:
         return ActPlace(name=_("the acts"), url=reverse("console:acts"))

@@ -325,7 +325,7 @@ def loses_messages(plan: Mapping[str, Any]) -> bool:
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return what the act did to the messages that were acked after it was planned, or "" if it did nothing to them.
+    """Return how the result differs from the plan because messages were acked in between, or "" if it does not.
 
     The words call these messages "them", as in "3 of them were not skipped".
     """

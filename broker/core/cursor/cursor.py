@@ -1,7 +1,7 @@
 """The cursor of one subscription: mark-delete, the acks beyond mark-delete, and the totals of everything acked.
 
 The members of an entry are the messages of its batch.
-This file has over 400 lines, because it holds one state and every method that changes the state.
+This file is long because it holds one state and every method that changes the state.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Cursor:
 
     @property
     def has_holes(self) -> bool:
-        """Whether any entry beyond mark-delete is wholly acked."""
+        """Whether an entry that is not wholly acked lies before a wholly acked entry."""
         return self._highest_acked > self._mark_delete
 
     @property
@@ -464,8 +464,8 @@ class Cursor:
             if position > self._highest_acked:
                 self._highest_acked = position
             return
-        # No acks lie beyond mark-delete, and mark-delete stays in its chunk of 32,768 entries: nothing to drop.
         if not self._acked and entry_id & CHUNK_MASK:
+            # No acks lie beyond mark-delete, and it stays in its chunk of 32,768 entries, so there is nothing to drop.
             self._mark_delete = position
             return
         if self._acked.sets:

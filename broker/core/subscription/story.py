@@ -2,7 +2,7 @@
 
 An entry *comes back* when a delivery of the entry ends without an ack.
 
-This file has over 400 lines because every event changes the same state.
+This file is long because every event changes the same state.
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ class DeliveryStory:
 
         `position` must come after the mark-delete position.
         """
-        # Count each entry's return. Count its delivery too unless all deliveries are recorded.
+        # Count each entry's return. Count its delivery too, unless `_records_all` is set. Then the delivery is already
+        # recorded.
         events = 1 if self._records_all else 2
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last

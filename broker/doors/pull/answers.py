@@ -59,7 +59,7 @@ class PullAnswers:
         self.gate = WebGate(broker.settings)
         self.challenge = challenge_fields(broker.access)
         self.reading: set[asyncio.Task[None]] = set()
-        # The set is empty unless the broker asks clients for credentials.
+        # The parked pulls for `_recheck`. If the broker asks clients for no credentials, the set stays empty.
         self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)

@@ -80,7 +80,11 @@ async def finish(
 
 
 async def abandon(connection: Connection) -> None:
-    """Refuse surveys that no job will finish. Safe to repeat."""
+    """Refuse surveys whose job ended before it had read the topic. Safe to repeat.
+
+    Also refuse a survey that a job is still making, if the topic was compacted meanwhile or the survey is older than a
+    day.
+    """
     await connection.execute(query("compaction_surveys", "abandon"))
 
 

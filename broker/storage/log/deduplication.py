@@ -70,7 +70,7 @@ async def flush(
 
 
 async def forget_topic(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Delete a topic's state. Return None if the topic is fenced. Safe to repeat."""
+    """Delete a topic's state. Return None if `owner_epoch` is out of date. Safe to repeat."""
     cursor = await connection.execute(
         query("deduplication", "forget_topic"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
     )

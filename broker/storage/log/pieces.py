@@ -1,4 +1,4 @@
-"""Divide an entry's bytes between the entry's own row and rows of the table `rest`.
+"""Divide an entry's bytes between the entry's own row and rows of a second table, called `rest`.
 
 PostgreSQL would need twice the CPU time to write an entry of 128 kB into a TOAST table.
 """

@@ -170,7 +170,8 @@ class CursorMove:
         """Change the cursor, and store the change, a snapshot of the old state and the act's result together.
 
         Call this inside `moving`, after a check that the subscription still exists. If `change` resets the cursor,
-        `begins_at` is the requested position. Returns an overlay, which will record later acks for an undo.
+        `begins_at` is the requested position. Returns the act's `AckOverlay`, which has no client acks yet. To record
+        later client acks for an undo, pass the overlay to `Subscription.record_for_undo`.
 
         After an error, the cursor is where it was before.
         """
@@ -210,7 +211,7 @@ class CursorMove:
         return StagedMove(self._runner, state, before, place_before)
 
     def stored(self, staged: StagedMove) -> AckOverlay:
-        """Finish a move that is stored. Return an overlay, which will record later acks for an undo."""
+        """Finish a move that is stored. Return the same overlay as `commit`."""
         self._machine.stored(staged.after.mark_delete)
         self.done()
         return staged.recorded

@@ -5,7 +5,7 @@ If the process dies, messages whose acks are not yet stored are delivered again.
 An owner epoch is the number under which this broker owns a topic. A statement does not change the cursors of a
 topic whose owner epoch has advanced.
 
-This file has over 400 lines because a flush and its failures are easier to check in one place.
+This file is long because a flush and its failures are easier to check in one place.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class DeleteSchema(DirectKind[NoParameters]):
     name = "delete_schema"
     summary = "Delete a topic's schema, so that the next producer can store any other."
     scope = Scope.TOPIC
-    can_be_requested = False  # Only the admin API offers this act
+    can_be_requested = False  # Only the admin API creates this act, so `requests.plan` refuses it
     no_undo = "to undo it, store the schema again, as a new version"
     parameters = NoParameters
 

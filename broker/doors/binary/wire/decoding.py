@@ -3,7 +3,7 @@
 An ACK may have hundreds of thousands of ids, which take half a second to decode. Such a command is decoded in slices,
 so that the broker can serve other connections between two slices.
 
-This file has over 400 lines, because each command has its own function.
+This file is long because each command has its own function.
 """
 
 from __future__ import annotations
