@@ -63,7 +63,7 @@ class OwnRequests:
         Raises NothingToActOn if the topic, subscription or namespace does not exist. Raises ReasonMissing if the
         namespace is protected and `reason` is empty. Raises SecondPersonNeeded if the namespace requires two users.
         Raises PlanNotApproved if a user refuses the plan, and PlanEnded if the plan can no longer be applied.
-        Raises another BrokerError if the act is refused, fails or is only partly done.
+        Raises another BrokerError if the broker refuses the act, or if the act fails or is only partly done.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})

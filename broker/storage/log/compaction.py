@@ -1,7 +1,7 @@
 """Compacted topics in PostgreSQL.
 
 Each compaction run has a number, `attempt`, which is also the `generation` of the entries that the run stores. A
-function with the parameter `owner_epoch` returns None if the topic is fenced.
+function with an `owner_epoch` parameter returns None if the topic is fenced.
 """
 
 from __future__ import annotations
