@@ -59,7 +59,7 @@ class _Notice:
     since_ms: int | None
     since_iso: str
     clock: str
-    is_blank: bool  # The page's script fills in the time
+    is_blank: bool  # True if the page's script fills in the time
     host: str | None
     pid: int | None
     waiting_acts: int

@@ -131,7 +131,8 @@ class ActRunner:
             answer.set_exception(refusal)
 
     async def _carry_out_or_refuse(self, act: store.WaitingAct) -> BrokerError | None:
-        # An act with progress never expires. An earlier broker may have done the work without storing the result.
+        # An act with stored progress never expires, because an earlier broker may have done the work without storing
+        # the result.
         if act.waited_s > self._expiry_s and act.progress is None:
             expired = ActExpired("no broker answered in time; plan it again")
             await self._finish(act, state="expired", error=str(expired), error_code=expired.code)

@@ -29,7 +29,7 @@ class Backlog:
 
     subscription: str
     size_bytes: int
-    # Age of the oldest unacked message. While the age is within the quota, the value may be too high.
+    # Age of the oldest unacked message, or of its ledger if the ledger's age is within the quota
     age_ms: int
 
 

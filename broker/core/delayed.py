@@ -1,8 +1,8 @@
 """Delayed entries of a topic, shared by all its subscriptions.
 
 A table in PostgreSQL stores due times. Memory holds the earliest rows of the table, called the near window. Memory also
-holds the due times that have no row in the table. Due times and positions are packed into ints, because Python's
-garbage collector skips ints.
+holds the due times of entries that were added with `stored=False`, because their rows may already be deleted. Due times
+and positions are packed into ints, because Python's garbage collector skips ints.
 """
 
 from __future__ import annotations
@@ -133,7 +133,10 @@ class DelayedEntries:
         return None if nearest is None else nearest >> _DUE_SHIFT
 
     def released_through_ms(self, limit_ms: int) -> int:
-        """Return a time at or before `limit_ms`. All stored entries that were due by this time have been released."""
+        """Return a time at or before `limit_ms`.
+
+        `pop_due` has removed all entries with a row that were due by this time.
+        """
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)

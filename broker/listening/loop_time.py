@@ -48,8 +48,8 @@ class LoopTime:
     def worked_ns(self, time_ns: int) -> int:
         """Return how much of the elapsed `time_ns` counts as work.
 
-        For long work, the result is at most the thread's CPU time in this turn, because other processes may have run
-        meanwhile.
+        If the work took longer than PART_NS, the result is at most the thread's CPU time in this turn, because other
+        processes may have run meanwhile.
         """
         if time_ns <= PART_NS:
             return time_ns
@@ -93,7 +93,10 @@ class TimeShare(Share):
         return False
 
     def begins(self, resume: Callable[[], None]) -> bool:
-        """If the connection may work now, start the stopwatch. Otherwise, return False and call `resume` later."""
+        """If the connection may work now, start the stopwatch and return True.
+
+        Otherwise, return False. A later turn calls the callback `resume`.
+        """
         if self.may_begin():
             return True
         self._wait(resume)
@@ -105,7 +108,10 @@ class TimeShare(Share):
         return self._began_ns is not None
 
     def goes_on(self, resume: Callable[[], None]) -> bool:
-        """Count the work so far. If the connection must wait, return False and call `resume` later."""
+        """Count the work so far. If the connection must wait, stop the stopwatch and return False.
+
+        In that case, a later turn calls the callback `resume`.
+        """
         if self.may_go_on():
             return True
         self._wait(resume)

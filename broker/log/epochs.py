@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TAKEN: Final = "another broker took the topic"
-_UNKNOWN: Final = "a write failed, but an earlier try, whose answer was lost, may have been stored"
+_UNKNOWN: Final = "a write failed, but an earlier attempt, whose connection was lost, may have stored it"
 _TAKEN_IN_PART: Final = "another broker took a partition that an act was moving with this one"
 _RETRY_S = 0.2
 
@@ -117,11 +117,13 @@ class Epochs:
         *,
         what: str,
     ) -> dict[TopicLog, T]:
-        """Run one write under the epochs of many logs. Return the results by log. Logs without a result are closed.
+        """Run one write under the epochs of many logs. Return the results by log.
+
+        A log without a result was closed already, or this call has fenced it.
 
         `call` must be safe to repeat, and must return no result for a log whose epoch is out of date. Raises
-        psycopg.Error if the server refuses the write. Raises every other error of `call` too. If the answer to an
-        earlier try was lost before the error, closes the logs, because the write may be stored. Not safe to cancel.
+        psycopg.Error if the server refuses the write. Raises every other error of `call` too. If an earlier attempt
+        lost its connection, an error also fences the logs, because the write may be stored. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)
@@ -161,11 +163,11 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None if another broker took one of the topics. `call` must be safe to repeat. Raises psycopg.Error if
-        the server refuses the transaction. Raises every other error of `call` too. Not safe to cancel.
+        Returns None if this process no longer owns one of the topics. `call` must be safe to repeat. Raises
+        psycopg.Error if the server refuses the transaction. Raises every other error of `call` too. Not safe to cancel.
 
-        If the result is None or an error, usually nothing is stored. If the answer to an earlier try was lost, its
-        transaction may be stored. Therefore all these logs are closed then.
+        If the result is None or an error, nothing is stored, unless an attempt lost its connection after the commit.
+        After a lost connection, this call therefore fences all these logs.
         """
         is_unanswered = False
         while True:

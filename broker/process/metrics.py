@@ -1,7 +1,7 @@
 """The page /metrics.
 
-The page is made in slices, so that the broker can serve messages between two slices. prometheus_client makes only the
-metrics of the process, because it cannot pause.
+The page is made in slices, so that the broker can serve messages between two slices. prometheus_client cannot pause,
+so it makes only the metrics in its registry. This module makes the metrics of topics, subscriptions and namespaces.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class Ownership:
     def _notified(self, channel: str, payload: str) -> None:
         try:
             self._on_notify(channel, payload)
-        except Exception:  # An error in another part must not end the lock
+        except Exception:  # An error in another part must not close the lock's connection
             logger.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:

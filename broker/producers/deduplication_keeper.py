@@ -78,7 +78,7 @@ class DeduplicationKeeper:
         )
         ledgers = topic.log.ledgers
         if through is None:
-            # The topic's last owner may have crashed before its first flush.
+            # The topic's last owner may have crashed before it stored any state, so replay the last log entries.
             last = ledgers.last_position()
             through = Position(last.ledger_id, max(-1, last.entry_id - UNKNOWN_TAIL_ENTRIES))
         deduplication = TopicDeduplication(through)

@@ -78,7 +78,7 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) means there is no message
-    batch_size: int  # Number of messages in the batch, up to and including this message; 0 if no batch
+    batch_size: int  # The message's number in its batch, counted from 1; 0 if no batch
     mark_delete: Position
 
 

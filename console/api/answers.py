@@ -334,7 +334,7 @@ class Stats(_Answer):
     waiting_acts: int
 
 
-# Declared as a list, because programs for OpenAPI 3.0 cannot read the schema of a tuple.
+# Declared as a list, because OpenAPI 3.0 tools cannot read the schema of a tuple.
 _Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 

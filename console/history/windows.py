@@ -1,4 +1,8 @@
-"""The time windows of charts."""
+"""The time windows of charts.
+
+The numbers of a chart are stored in buckets. The length of a bucket is its resolution: 10 s, 1 minute, 10 minutes or
+1 hour.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +83,7 @@ class Frame:
 
 
 def frame_around(at_ms: int, resolution_s: int, now_ms: int) -> Frame:
-    """Return the frame of 60 buckets around a moment in the past."""
+    """Return a frame of 60 steps around a moment in the past. Each step is one bucket."""
     window = Window(name="past", words="", step_s=resolution_s, steps=_STEPS_AROUND, coarsest_s=resolution_s)
     from_ms = _begin(at_ms, resolution_s) - _STEPS_AROUND // 2 * resolution_s * 1000
     newest_ms = _begin(now_ms - _WRITTEN_MS, RESOLUTIONS_S[0])
@@ -98,7 +102,7 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """Return the half-open range of time to read at each resolution.
 
-    `until_ms` tells up to when the buckets of each resolution are complete.
+    `until_ms` maps each resolution to the time up to which its buckets are complete.
     """
     found = {}
     from_ms = frame.from_ms

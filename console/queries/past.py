@@ -82,7 +82,7 @@ def past_of(
         frame,
         [each for each in readings if each.subscription_id == subscription_id],
         [each for each in readings if each.subscription_id == 0],
-        # If part of the frame was not read, the backlog after that part is unknown.
+        # Use the point before the frame only if all of the frame was read: an unread part may have changed the backlog.
         now=Level()
         if last is None or not_read
         else Level(backlog_messages=last.backlog, stored_bytes=last.stored_bytes),

@@ -93,7 +93,7 @@ class Scope:
 
     @property
     def of_acts(self) -> dict[str, Any]:
-        """The parameters of queries over acts or runs. They are names, because a deleted namespace has no id."""
+        """The parameters of queries over acts or runs: names instead of ids, because a deleted namespace has no id."""
         return {
             "namespaces": None if self.namespaces is None else list(self.namespaces),
             "tenants": None if self.tenants is None else list(self.tenants),

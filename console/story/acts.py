@@ -1,4 +1,4 @@
-"""Find the acts (operator changes) that affected one message."""
+"""Find the acts that affected one message. An act is a logged change, such as the reset of a cursor."""
 
 from __future__ import annotations
 

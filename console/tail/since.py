@@ -21,10 +21,10 @@ _SINCE: Final = re.compile(rf"([0-9]{{1,15}})-([0-9]{{1,15}})@({_PLACE}(?:,{_PLA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The end of the log at the last request, and two counts over all requests."""
+    """The end of the log when the page last looked, and two counts over all looks of the page."""
 
-    matched: int  # Number of messages
-    skipped: int  # Number of entries
+    matched: int  # Number of new messages that match
+    skipped: int  # Number of new entries that no look has read
     places: tuple[Place, ...]  # Last entry of the topic, or of each partition
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """Template filters and tags of the console's pages.
 
-An act is a change that an operator plans and then applies. A cure is a remedy that a diagnosis suggests.
+An act is a logged change, such as a cursor reset. A cure is a remedy that a diagnosis suggests.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
 
 @register.filter
 def count(number: int | str | None) -> str:
-    """Write a number, or a dash for None or a text. A failed template lookup gives an empty text."""
+    """Write a number. Write a dash for None and for a string: a failed template lookup gives an empty string."""
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
 
 

@@ -1,4 +1,4 @@
-"""The link that leads back from an act's page. An act is a change that an operator plans and then applies."""
+"""The link that leads back from an act's page. An act is a logged change, such as a cursor reset."""
 
 from __future__ import annotations
 

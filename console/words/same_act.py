@@ -1,4 +1,4 @@
-"""Ways to plan an act again. An act is a change that an operator plans and then applies."""
+"""Ways to plan an act again. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 

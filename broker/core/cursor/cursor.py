@@ -115,7 +115,7 @@ class Cursor:
         return self._ledgers.next_after(self._mark_delete)
 
     def acked_block(self, ledger_id: int, entry_id: int) -> int:
-        """Return one bit for each entry of a block of 1,024 entries. A 1 means wholly acked.
+        """Return the bits of the block of 1,024 entries that contains this entry. A 1 means wholly acked.
 
         The bits of entries at or below mark-delete have no meaning.
         """
@@ -136,7 +136,10 @@ class Cursor:
         return self._acked.count_in(ledger_id, first, last)
 
     def holes(self, limit: int = 1000) -> Iterator[Range]:
-        """Yield runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last)."""
+        """Yield runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last).
+
+        Pulsar calls these entries individually deleted.
+        """
         for count, run in enumerate(self._acked.runs(self._mark_delete, LATEST)):
             if count >= limit:
                 return
@@ -461,7 +464,8 @@ class Cursor:
             if position > self._highest_acked:
                 self._highest_acked = position
             return
-        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in the same chunk
+        # No acks lie beyond mark-delete, and mark-delete stays in its chunk of 32,768 entries: nothing to drop.
+        if not self._acked and entry_id & CHUNK_MASK:
             self._mark_delete = position
             return
         if self._acked.sets:

@@ -129,7 +129,7 @@ class DeliveryStory:
         self._watch()
 
     def use_type(self, *, keeps_order: bool) -> None:
-        """Note whether the dispatcher keeps order. Call this method only while no consumer is connected."""
+        """Set whether the dispatcher keeps order. Call this method only while no consumer is connected."""
         self._keeps_order = keeps_order
         self._sent.clear()
         self._watch()
@@ -142,7 +142,7 @@ class DeliveryStory:
         cursor: Cursor,
         now_ms: int,
     ) -> None:
-        """Note that entries were sent to a consumer. `entries` must be ascending and not empty."""
+        """Record that entries were sent to a consumer. `entries` must be ascending and not empty."""
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
@@ -167,7 +167,7 @@ class DeliveryStory:
     def returned(
         self, event: StoryEvent, consumer: StoryConsumer, pending: Sequence[PendingRun], now_ms: int
     ) -> None:
-        """Note that deliveries to a consumer ended without an ack."""
+        """Record that deliveries to a consumer ended without an ack."""
         self._growing.clear()
         if not self._records_all:
             for ledger_id, first, last, delivered_ms, count in pending:
@@ -180,7 +180,7 @@ class DeliveryStory:
         self._watch()
 
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
-        """Note that an Exclusive or Failover subscription will redeliver all unacked entries."""
+        """Record that an Exclusive or Failover subscription will redeliver all unacked entries."""
         sent, runs = self._sent, list(self._sent)
         self._growing.clear()
         parts = _of_consumers(runs, cursor)
@@ -201,8 +201,12 @@ class DeliveryStory:
         self._watch()
 
     def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
-        """Count the unacked entries from `position` on. `position` must come after the mark-delete position."""
-        events = 1 if self._records_all else 2  # If the delivery was not recorded, count it too
+        """Count the unrecorded events of the unacked entries from `position` on.
+
+        `position` must come after the mark-delete position.
+        """
+        # Count each entry's return. Count its delivery too unless all deliveries are recorded.
+        events = 1 if self._records_all else 2
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last
             if (ledger_id, last) < position:
@@ -223,7 +227,7 @@ class DeliveryStory:
             yield ledger_id, since, until
 
     def acked(self, consumer: StoryConsumer | None, position: Position, completed: bool, now_ms: int) -> None:
-        """Note an ack of an entry or of some of its messages. `consumer` is None if the broker itself acked."""
+        """Record an ack of an entry or of some of its messages. `consumer` is None if the broker itself acked."""
         if self._records_all or position in self._again:
             event = StoryEvent.ACKED if completed else StoryEvent.PARTLY_ACKED
             self._note(event, consumer or _BROKER, *_span(position), now_ms)
@@ -233,7 +237,7 @@ class DeliveryStory:
     def acked_through(
         self, event: StoryEvent, consumer: StoryConsumer | None, newly: Sequence[Range], now_ms: int
     ) -> None:
-        """Note that a cumulative ack or message expiry has acked entries."""
+        """Record that a cumulative ack or message expiry has acked entries."""
         again = self._again
         for ledger_id, first, last in newly:
             runs: Iterable[tuple[int, int, int, int]] = ((0, ledger_id, first, last),)
@@ -247,7 +251,7 @@ class DeliveryStory:
             self._watch()
 
     def discarded(self, event: StoryEvent, position: Position, now_ms: int) -> None:
-        """Note that the broker acked an entry because no consumer may get it."""
+        """Record that the broker acked an entry because no consumer may get it."""
         if self._records_all or event is StoryEvent.CORRUPT or position in self._again:
             self._note(event, _BROKER, *_span(position), now_ms)
         if self._again.discard(position):
@@ -256,7 +260,7 @@ class DeliveryStory:
     def lettered(
         self, event: StoryEvent, consumer: StoryConsumer, position: Position, topic: str, now_ms: int
     ) -> None:
-        """Note that the broker wrote an entry to a retry-letter or dead-letter topic."""
+        """Record that the broker wrote an entry to a retry-letter or dead-letter topic."""
         self._note(event, consumer, *_span(position), now_ms, detail=topic)
 
     def moved(self, mark_delete: Position) -> None:
@@ -417,7 +421,10 @@ def _span(position: Position) -> tuple[int, int, int]:
 def _runs(
     positions: Sequence[Position], count_of: Callable[[Position], int] | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Split ascending positions into runs of equal redelivery counts. Yield (count, ledger_id, first, last)."""
+    """Split ascending positions into runs of consecutive entries with equal redelivery counts.
+
+    Yields (count, ledger_id, first, last).
+    """
     if not positions:
         return
     ledger_id, first = positions[0]

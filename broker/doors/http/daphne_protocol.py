@@ -324,7 +324,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return bool(self.state == self.STATE_OPEN)
 
     def is_writable(self) -> bool:
-        """If HIGH_WATER_BYTES are unsent, return False until all bytes are sent."""
+        """Return whether fewer than HIGH_WATER_BYTES are unsent. Sent bytes also count until all bytes are sent."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:

@@ -230,7 +230,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        Wait only inside `transport.share.away`. Any other wait counts as work of this connection.
+        Subclasses that override this method must wait only inside `transport.share.away`. Any other wait counts as work
+        of this connection.
         """
         only_text(text_data)
 

@@ -71,8 +71,8 @@ class Lane:
 class Lanes:
     """Runs the lanes.
 
-    `store` stores queued messages. `follow` copies a topic's next messages to PostgreSQL, and commits these messages
-    afterwards.
+    `store` stores queued messages. While a topic's batch is being stored, `follow` copies the topic's next batch to
+    PostgreSQL. The next batch commits after the first batch has committed.
     """
 
     def __init__(

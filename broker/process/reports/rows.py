@@ -58,7 +58,8 @@ async def report_of(
         if each.is_durable and not each.is_deleted:
             subscriptions.append(_subscription_row(each, rates, standings, now_ms))
             obstacles[each] = obstacles_of(each, now_ms)
-        else:  # `rates.of_consumer` needs this call first
+        else:
+            # `_subscription_row` makes the same call. `rates.of_consumer` below needs the call.
             rates.of_subscription(each, each.messages_out, each.counters.messages_acked, now_ms)
         for consumer in each.consumers.values():
             its_pending = pending_rows(each, consumer) if each.is_durable else []

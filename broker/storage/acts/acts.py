@@ -3,7 +3,7 @@
 An act is a recorded change. If an act acks messages, its overlay stores later client acks of the same messages. An undo
 of the act keeps these client acks.
 
-This file has over 400 lines, because each statement has a separate function with many named parameters.
+This file has over 400 lines, because each SQL statement has a separate function with many named parameters.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAct:
-    """An act whose request waits for an answer, or whose long work is unfinished."""
+    """An act whose request waits for an answer, or an unfinished long-running act (of a kind with `is_long`)."""
 
     act_id: int
     kind: str
@@ -206,7 +206,7 @@ async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
 
 
 async def unfinished(connection: Connection) -> list[WaitingAct]:
-    """Return the acts whose long work a broker began and did not finish."""
+    """Return the long-running acts that a broker began and did not finish."""
     return await _requests(connection, "unfinished")
 
 
@@ -294,7 +294,7 @@ async def replan(
 
 
 async def begin(connection: Connection, act_id: int) -> None:
-    """Record that an act's long work starts. Safe to repeat."""
+    """Record that the broker begins a long-running act. Safe to repeat."""
     await connection.execute(query("acts", "begin"), (act_id,))
 
 

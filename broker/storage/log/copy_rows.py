@@ -27,7 +27,7 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 class CopyRows:
     """The rows of one topic.
 
-    `pages` and `parts` are rows of the table `rest`.
+    A row of the table `rest` is in `pages` if the row fills a page, and otherwise in `parts`.
     """
 
     entries: list[Bytes] = field(default_factory=list)

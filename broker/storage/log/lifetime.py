@@ -148,7 +148,7 @@ async def drop_segment(
     """Remove a closed segment from the views over all segments, and drop the segment's tables. Safe to repeat.
 
     Return False if a lock is not free in time. Also return False if the segment is open, was already dropped, or
-    still has a ledger. If `read_role` is not empty, this role may read the views.
+    still has a ledger. If `read_role` is not empty, this role gets SELECT on the views and tables.
     """
     try:
         async with connection.transaction():
@@ -214,7 +214,7 @@ async def copy_piece(
 async def move_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger_id: int, source: int, target: int
 ) -> bool | None:
-    """Assign a ledger to the segment `target`, after all entries were copied there.
+    """Assign a ledger to the segment `target`. The caller must have copied all entries there.
 
     Return False if the ledger no longer belongs to `source`. Return None if the topic is fenced.
     """

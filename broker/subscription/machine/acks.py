@@ -207,8 +207,8 @@ class Acks:
     def apply_first_late(self) -> Effects:
         """Apply the oldest late ack. During a move, put off all late acks instead.
 
-        Raises IndexMissing if message counts must be loaded first. Raises ServiceNotReady if a move has forgotten the
-        pending entries, or if the subscription is deleted.
+        Raises IndexMissing if message counts must be loaded first. Raises ServiceNotReady if the cursor was reset after
+        the ack arrived, or if the subscription is deleted.
         """
         state, command = self._state, self._late[0]
         if state.resets != command.resets or state.is_deleted:

@@ -119,7 +119,7 @@ class Redelivery:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """Return when `time_passed` must be called next, or None if nothing is planned."""
+        """Return when `time_passed` must be called next, or None if no call is needed."""
         state = self._state
         dues = (
             state.deadlines.next_due_ms(),

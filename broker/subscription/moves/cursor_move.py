@@ -169,8 +169,8 @@ class CursorMove:
     ) -> AckOverlay:
         """Change the cursor, and store the change, a snapshot of the old state and the act's result together.
 
-        Call this inside `moving`, after a check that the subscription still exists. `begins_at` is the position that a
-        reset asks for. Returns an overlay, which will record later acks for an undo.
+        Call this inside `moving`, after a check that the subscription still exists. If `change` resets the cursor,
+        `begins_at` is the requested position. Returns an overlay, which will record later acks for an undo.
 
         After an error, the cursor is where it was before, or the topic is closed, because the move may be stored.
         """

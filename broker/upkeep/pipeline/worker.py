@@ -171,7 +171,8 @@ class _Watch:
     def _beat(self) -> str | None:
         """Store a report, and return the name of the user who cancelled the run.
 
-        Return "" if nobody cancelled the run. Return None if the job must end for another reason.
+        Return "" if nobody cancelled the run, or if PostgreSQL cannot store the report now. Return None if the job must
+        end for another reason.
         """
         report = self._report()
         try:

@@ -53,7 +53,7 @@ class TopicRow:
     name: str
     partitions: int  # 0 means not partitioned
     partition_ids: list[int]  # At most 20 ids
-    backlog_messages: int | None  # Each partition adds the largest backlog of its durable subscriptions
+    backlog_messages: int | None  # Sum of each partition's largest backlog of a durable subscription
     message_rate_in: float | None
     byte_rate_in: float | None
     stored_bytes: int | None

@@ -50,7 +50,7 @@ class TopicHead:
     message_rate_in: float | None
     byte_rate_in: float | None
     last_append_ms: int | None  # 0 means never
-    backlog_messages: int | None  # Each partition adds the largest backlog of its durable subscriptions
+    backlog_messages: int | None  # Sum of each partition's largest backlog of a durable subscription
     updated_ms: int | None
     state: int | None  # Worst state of any durable subscription; None means unknown
     state_since_ms: int | None

@@ -90,7 +90,7 @@ class ReadyMove:
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
         """Update the subscription after the move was stored.
 
-        If `undo_window_s` is 0, acks are not recorded for an undo.
+        If `undo_window_s` is 0, the cursor records no acks for an undo from now on.
         """
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:

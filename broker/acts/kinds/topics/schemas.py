@@ -25,7 +25,7 @@ class DeleteSchema(DirectKind[NoParameters]):
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name = TopicName.parse(context.act.topic_name).base
         versions = await context.tools.schemas.versions(name)
-        # An earlier attempt to apply the act may have deleted the schema.
+        # Apply the act even if there is no schema, because an earlier attempt may have deleted it.
         if not versions and not context.act.is_apply:
             raise SchemaNotFound(f"{name} does not have a schema")
         count = counted(len(versions), "version is", "versions are")

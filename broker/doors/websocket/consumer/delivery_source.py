@@ -36,7 +36,8 @@ __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
 logger = logging.getLogger(__name__)
 
-# Other clients may be able to read an entry with one of these errors.
+# After one of these errors, the entry stays unacked, because other clients may be able to read it. For an encrypted
+# entry, `crypto_failure_action` may say otherwise.
 _UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
 
 

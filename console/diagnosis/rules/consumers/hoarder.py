@@ -58,7 +58,8 @@ def find(snapshot: Snapshot) -> Finding | None:
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
     """Return the cure that gives the hoarder's messages to the other consumers.
 
-    On Shared, a redelivery gives no messages to a hoarder whose queue is full.
+    The other consumers ask for `room` messages. If the hoarder has more messages than that, it gets the rest back after
+    a disconnect. After a redelivery on Shared, a hoarder whose queue is full gets none of them back.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(
