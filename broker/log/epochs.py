@@ -166,8 +166,8 @@ class Epochs:
         Returns None if this process no longer owns one of the topics. `call` must be safe to repeat. Raises
         psycopg.Error if the server refuses the transaction. Raises every other error of `call` too. Not safe to cancel.
 
-        If the result is None or an error, nothing is stored, unless an attempt lost its connection after the commit.
-        After a lost connection, this call therefore fences all these logs.
+        If the result is None or an error, nothing is stored, unless an attempt lost its connection after the commit. So
+        if an attempt lost its connection, this call fences all logs before it returns None or raises.
         """
         is_unanswered = False
         while True:
