@@ -172,7 +172,7 @@ class CursorMove:
         Call this inside `moving`, after a check that the subscription still exists. If `change` resets the cursor,
         `begins_at` is the requested position. Returns an overlay, which will record later acks for an undo.
 
-        After an error, the cursor is where it was before.
+        After an error, the cursor is where it was before, or the topic is closed, because the move may be stored.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change, begins_at)
@@ -192,7 +192,7 @@ class CursorMove:
             except asyncio.CancelledError:
                 staged.abandon()
                 raise
-            except Exception:  # The move is not stored, and never will be
+            except Exception:  # The move is not stored, and never will be, or the topic is closed
                 staged.take_back()
                 raise
             if not stored:
