@@ -206,10 +206,10 @@ class AccessSettings(DoorSettings):
             )
 
     def check_exposure(self, bind: str) -> bool:
-        """Return True if other machines can reach the address `bind` and VELA_AUTHENTICATION is none.
+        """Return True if other machines can reach the address `bind` and VELA_AUTHENTICATION is `none`.
 
         Other machines can then use the broker without credentials. Raises SettingInvalid if they can reach the address
-        and VELA_AUTHENTICATION is empty.
+        and VELA_AUTHENTICATION is not set.
         """
         if self.asks_for_credentials or _is_loopback(bind):
             return False

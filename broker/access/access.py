@@ -142,7 +142,7 @@ class Access:
         raise NotAuthorized(f"the role {principal.role!r} may not {action} {subject}")
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` whenever permissions, passwords or revoked tokens change.
+        """Call `recheck` whenever permissions or passwords change, or a token is revoked.
 
         Return a function that stops the calls.
         """

@@ -399,7 +399,7 @@ class AccessPort(Protocol):
         """Read the stored permissions and revoked tokens. Raises psycopg.Error."""
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` whenever permissions, passwords or revoked tokens change.
+        """Call `recheck` whenever permissions or passwords change, or a token is revoked.
 
         Return a function that ends the watch.
         """

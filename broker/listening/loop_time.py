@@ -74,14 +74,14 @@ class LoopTime:
 
 
 class TimeShare(Share):
-    """One connection's part of each turn."""
+    """One connection's part of each turn, and a stopwatch that measures the connection's work."""
 
     __slots__ = ("_began_ns", "_time", "_waiting")
 
     def __init__(self, loop_time: LoopTime) -> None:
         super().__init__()
         self._time = loop_time
-        self._began_ns: int | None = None  # None while the stopwatch is stopped
+        self._began_ns: int | None = None  # Start of the uncounted work; None while the stopwatch is stopped
         self._waiting: dict[Callable[[], None], None] = {}
 
     def may_begin(self) -> bool:

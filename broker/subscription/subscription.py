@@ -378,7 +378,8 @@ class Subscription(SubscriptionRunner):
 
         async def store(connection: Connection, owner_epoch: int) -> bool | None:
             nonlocal sent
-            sent = self.type  # If this attach was cancelled, a later attach may have changed the type
+            # This write continues even if its attach is cancelled, so a later attach may have changed the type.
+            sent = self.type
             return await cursor_store.set_type(
                 connection,
                 topic_id=self.log.topic_id,

@@ -54,8 +54,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors before the undo windows and bookmarks. If a cursor moves during that query, its old
-                # position still limits the trim.
+                # Read the cursors before querying the undo windows and bookmarks. If a cursor moves during the query,
+                # its old position still limits the trim.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),

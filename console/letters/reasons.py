@@ -81,7 +81,7 @@ class Group:
     """Letters with the same reason, original topic and subscription."""
 
     reason_name: str
-    reason: str  # The whole text, because `redrive_filter` needs it
+    reason: str  # Never shortened, because `redrive_filter` selects letters with exactly this text
     topic: str
     subscription: str
     letters: int = 0

@@ -42,7 +42,7 @@ class Arrival:
 def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_page: str) -> str:
     """Begin a login and return the login server's URL for the browser.
 
-    Raises ServerAway if the server's addresses cannot be read.
+    Raises ServerAway if the server gives no usable discovery document.
     """
     server = login_server(settings.oidc_issuer)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))

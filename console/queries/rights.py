@@ -82,7 +82,7 @@ class Scope:
 
     @property
     def of_topics(self) -> dict[str, Any]:
-        """The parameter `namespace_ids` of queries over topics. The value None means all namespaces."""
+        """The `namespace_ids` parameter of queries over topics. The value None means all namespaces."""
         return {"namespace_ids": None if self.namespace_ids is None else list(self.namespace_ids)}
 
     def has_acts_of(self, namespace: str) -> bool:

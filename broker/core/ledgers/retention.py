@@ -15,7 +15,7 @@ class Retention:
     """The limits within which a topic keeps acked entries. -1 means no limit, 0 means keep none."""
 
     time_ms: int  # Trim a ledger when its youngest entry is older than this
-    # Trim the oldest ledger while the topic has at least this size, including unacked entries.
+    # Trim the oldest ledger while the topic has at least this size. The size includes unacked entries.
     size_bytes: int
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:

@@ -185,7 +185,7 @@ class Standing:
         return self.state
 
     def _patience_ms(self, sample: Sample) -> int:
-        # The gaps between earlier acks of consumers do not count while no consumer is connected.
+        # While no consumer is connected, gaps between earlier acks of consumers do not lengthen the wait before STUCK.
         if self._acked_by_consumers and not sample.has_consumers:
             return _STUCK_AFTER_MS
         return self._ack_gap.patience_ms(_STUCK_AFTER_MS)

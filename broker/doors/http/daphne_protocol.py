@@ -316,7 +316,10 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def unsent_bytes(self) -> int:
-        """Approximate number of unsent bytes. Less than 64 KiB counts as 0."""
+        """Approximate number of unsent bytes. Less than 64 KiB counts as 0.
+
+        The number does not fall while the buffer is being sent. It becomes 0 when the buffer is empty.
+        """
         return self._unsent_bytes
 
     def is_connected(self) -> bool:
@@ -324,7 +327,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return bool(self.state == self.STATE_OPEN)
 
     def is_writable(self) -> bool:
-        """Return whether fewer than HIGH_WATER_BYTES are unsent. Sent bytes also count until all bytes are sent."""
+        """Return whether `unsent_bytes` is below HIGH_WATER_BYTES."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:

@@ -217,8 +217,10 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
         """Raise ServiceNotReady if the topic's number of partitions differs from `attached`.
 
-        If `attached` is 0, do nothing. When partitions are added, the broker closes the topic's sockets, but it may not
-        find a socket that is still opening.
+        If `attached` is 0, the topic is not partitioned, so do nothing.
+
+        When partitions are added, the broker closes the topic's sockets. It can miss a socket that is still opening, so
+        a socket makes this check after it has attached to the topic.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")

@@ -231,7 +231,7 @@ def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes
         # If a chunk was dropped and added again, both columns of its stored row are out of date.
         if key in again:
             bits, sets = bits or b"", sets or {}
-        # The query `flush` keeps the stored value if the new value is None or empty. A zero byte
+        # The `flush` query keeps the stored value if the new value is None or empty. A zero byte
         # therefore stands for an empty bitmap.
         yield (
             key,

@@ -55,7 +55,7 @@ async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]
 async def broker_ended(connection: Connection) -> None:
     """Store a departure for the latest consumer session of each subscription, and delete all obstacles.
 
-    An earlier broker left these sessions and obstacles. A broker calls this function when it starts, before
+    These sessions and obstacles are from an earlier broker. A broker calls this function when it starts, before
     `sessions.forget_all` deletes the sessions.
     """
     await connection.execute(query("obstacles", "broker_ended"))

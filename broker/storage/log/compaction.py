@@ -1,7 +1,7 @@
 """Compacted topics in PostgreSQL.
 
 Each compaction run has a number, `attempt`, which is also the `generation` of the entries that the run stores. A
-function with the parameter `owner_epoch` returns None if this epoch is out of date.
+function with an `owner_epoch` parameter returns None if this epoch is out of date.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ class AckCommand(NamedTuple):
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # True if the client discarded the entries and granted only one permit for each
+    # True if the client discarded the entries and granted one permit for each entry, not one for each message
+    returns_permits: bool
     resets: int  # Number of cursor resets before this command
 
 

@@ -61,9 +61,9 @@ class Redelivery:
     def record_return(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> None:
-        """Record in the stored delivery history that entries will be taken back from a consumer.
+        """Record in the delivery story that entries will be taken back from a consumer.
 
-        If `positions` is None, all entries are taken back.
+        If `positions` is None, all pending entries of the consumer are taken back.
         """
         state = self._state
         if not state.story.is_on:

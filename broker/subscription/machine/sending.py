@@ -156,7 +156,8 @@ class Sending:
     ) -> Effects | None:
         """Add entries from the compacted topic to `found`.
 
-        Never mix trimmed and untrimmed entries, because the cursor has no acks of trimmed entries.
+        Never add both trimmed and untrimmed entries. The cursor has no acks of trimmed entries, and `_give_out` looks
+        up partial acks for all entries of `found` or for none.
         """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)

@@ -53,7 +53,7 @@ class LetterTopicRow:
     id: int
     name: str
     messages_in: int | None
-    waiting_messages: int | None  # Backlog of the slowest subscription; None means no subscription
+    waiting_messages: int | None  # Backlog of the slowest subscription; also None without a subscription
     stored_bytes: int | None
     last_append_ms: int | None  # 0 means never
     updated_ms: int | None

@@ -93,6 +93,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
             target.position,
             dict(given.properties),
             remaining=target.remaining,
+            begins_at=target.begins_at,
         )
 
 

@@ -107,7 +107,11 @@ class DeliverySource:
         self._is_scheduled = False
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Push these entries, except dead letters and entries that cannot be decoded."""
+        """Push these entries.
+
+        `letters` takes the entries that go to the dead-letter topic. `_pass_over` handles the entries that cannot be
+        decoded.
+        """
         has_partly_acked = self.acks.partly_acked > 0
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()

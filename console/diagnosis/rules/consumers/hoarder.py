@@ -56,10 +56,11 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
-    """Return the cure that gives the hoarder's messages to the other consumers.
+    """Return the cure that gives the hoarder's messages to the other consumers: a redelivery or a disconnect.
 
-    The other consumers ask for `room` messages. If the hoarder has more messages than that, it gets the rest back after
-    a disconnect. After a redelivery on Shared, a hoarder whose queue is full gets none of them back.
+    The other consumers ask for `room` messages. If the hoarder has more messages than that, a disconnect is not enough:
+    the hoarder connects again and gets the rest back. After a redelivery on Shared, a hoarder whose queue is full gets
+    no message back.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(

@@ -8,9 +8,9 @@ from console.diagnosis.findings import Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.said import said
 
-__all__ = ["RULE"]
+__all__ = ["RULE", "WINDOW_S"]
 
-WINDOW_S: Final = 20.0
+WINDOW_S: Final = 20.0  # `nothing_acked` and `unexplained` come after this rule, so they have the same window
 
 
 def find(snapshot: Snapshot) -> Finding | None:
