@@ -238,9 +238,9 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds on all durable subscriptions. The caller needs permission for each.
 
-    Each subscription skips separately on each partition. The answer is 409 if one of them has no backlog. The answer
-    is also 409 if one of them has consumers, fewer than _NEARLY_CAUGHT_UP unacked entries and no old message. All
-    others still skip their old messages.
+    The answer is 409 if a subscription has no backlog on a partition. The answer is also 409 if a subscription has
+    consumers, fewer than _NEARLY_CAUGHT_UP unacked entries and no old message on a partition. Old messages are still
+    skipped on all other subscriptions and partitions.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
