@@ -132,7 +132,7 @@ class DelayedEntries:
         nearest = min((heap[0] for heap in (self._near, self._unstored) if heap), default=None)
         return None if nearest is None else nearest >> _DUE_SHIFT
 
-    def released_through_ms(self, limit_ms: int) -> int:
+    def popped_through_ms(self, limit_ms: int) -> int:
         """Return the due time up to which `pop_due` has removed every entry with a row, but at most `limit_ms`."""
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)

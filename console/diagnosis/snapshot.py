@@ -285,7 +285,7 @@ class Snapshot:
         return {"consumer": consumer.name} if is_alone else {"consumer_key": consumer.key}
 
     @property
-    def is_draining_at_all(self) -> bool:
+    def consumers_ack(self) -> bool:
         """Whether the state or the rate of acks says that consumers ack."""
         return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
 

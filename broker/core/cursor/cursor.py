@@ -76,7 +76,7 @@ class Cursor:
         return max(self._mark_delete, self._highest_acked)
 
     @property
-    def has_holes(self) -> bool:
+    def has_individual_acks(self) -> bool:
         """Whether an entry that is not wholly acked lies before a wholly acked entry."""
         return self._highest_acked > self._mark_delete
 
@@ -135,7 +135,7 @@ class Cursor:
         """Count the wholly acked entries from `first` to `last`. `first` must lie beyond mark-delete."""
         return self._acked.count_in(ledger_id, first, last)
 
-    def holes(self, limit: int = 1000) -> Iterator[Range]:
+    def individually_acked(self, limit: int = 1000) -> Iterator[Range]:
         """Yield runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last).
 
         Pulsar calls these entries individually deleted.

@@ -386,22 +386,22 @@ def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent
 def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
     """Yield ranges of the entries that are not fully acked. `runs` must be in ascending order."""
     mark_delete = cursor.mark_delete
-    holes = cursor.holes(sys.maxsize) if cursor.has_holes else iter(())
-    hole = next(holes, None)
+    acked_runs = cursor.individually_acked(sys.maxsize) if cursor.has_individual_acks else iter(())
+    acked = next(acked_runs, None)
     for ledger_id, first, last in runs:
         if (ledger_id, last) <= mark_delete:
             continue
         if ledger_id == mark_delete.ledger_id:
             first = max(first, mark_delete.entry_id + 1)
-        while hole is not None and (hole[0], hole[2]) < (ledger_id, first):
-            hole = next(holes, None)
-        while hole is not None and hole[0] == ledger_id and hole[1] <= last:
-            if first < hole[1]:
-                yield ledger_id, first, hole[1] - 1
-            first = hole[2] + 1
+        while acked is not None and (acked[0], acked[2]) < (ledger_id, first):
+            acked = next(acked_runs, None)
+        while acked is not None and acked[0] == ledger_id and acked[1] <= last:
+            if first < acked[1]:
+                yield ledger_id, first, acked[1] - 1
+            first = acked[2] + 1
             if first > last:
                 break  # The acked range may reach into the next run
-            hole = next(holes, None)
+            acked = next(acked_runs, None)
         if first <= last:
             yield ledger_id, first, last
 

@@ -361,7 +361,7 @@ class ConsumerSlot:
         unacked messages, so ignore the other events.
         """
         if self.consumer is not None and not (
-            event.is_rest and self.consumer.subscription_type.single_active
+            event.is_continuation and self.consumer.subscription_type.single_active
         ):
             positions = [Position(ledger, entry) for ledger, entry in event.positions]
             self.consumer.redeliver(positions or None, epoch=event.epoch)

@@ -164,7 +164,7 @@ def _like(topic: Topic, name: str) -> Target:
     if other is None:
         raise NothingToActOn(f"there is no subscription {name!r} on {topic.name} whose place could be used")
     notes: tuple[str, ...] = ()
-    if other.cursor.has_holes or other.cursor.has_partial_acks:
+    if other.cursor.has_individual_acks or other.cursor.has_partial_acks:
         notes = (
             f"acks of {name} beyond its first unacked message are not copied: these messages are delivered here",
         )

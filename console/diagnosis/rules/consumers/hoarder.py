@@ -37,7 +37,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     return Finding(
         rule=RULE.id,
-        severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
+        severity=Severity.SLOW if snapshot.consumers_ack else Severity.STOPPED,
         sentence=_sentence(hoarder, few),
         evidence=(
             fact(said("in flight at {name}", name=hoarder.name), hoarder.unacked_messages, Unit.MESSAGES),

@@ -14,7 +14,7 @@ __all__ = ["RULE"]
 
 def find(snapshot: Snapshot) -> Finding | None:
     subscription, consumers = snapshot.subscription, snapshot.consumers
-    if not consumers or not subscription.in_flight_messages or snapshot.is_draining_at_all:
+    if not consumers or not subscription.in_flight_messages or snapshot.consumers_ack:
         return None
     most = max(consumers, key=lambda each: each.unacked_messages)
     return Finding(
