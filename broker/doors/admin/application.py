@@ -16,7 +16,7 @@ from django.urls import Resolver404, URLPattern
 from django.urls.resolvers import RegexPattern, URLResolver
 from ninja.responses import NinjaJSONEncoder
 
-from broker.core.errors import AuthenticationFailed, NotAuthorized, TooManyRequests
+from broker.core.errors import AuthenticationFailed, InvalidTopicName, NotAuthorized, TooManyRequests
 from broker.doors.admin.absent import why_absent
 from broker.doors.admin.api import API, refusal
 from broker.doors.admin.refusals import status_of
@@ -58,7 +58,7 @@ class AdminPages:
         try:
             request.principal = await principal_of(self._broker, scope)
             answer = await self._answer(request, scope)
-        except (AuthenticationFailed, NotAuthorized, TooManyRequests) as error:
+        except (AuthenticationFailed, InvalidTopicName, NotAuthorized, TooManyRequests) as error:
             answer = refusal(status_of(error), str(error))
         headers = [
             (name.lower().encode(), value.encode())
