@@ -8,6 +8,7 @@ from typing import Final
 
 from broker.core.counted import counted
 from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
+from vela.wire.topic_name import DOT_SEGMENTS
 
 RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
 _RESERVED_PREFIXES: Final = ("pulsar.repl",)
@@ -34,6 +35,10 @@ def check_name(name: str) -> None:
     check_storable("subscription", name)
     if name != name.strip():
         raise NotAllowed(f"subscription name {name!r} begins or ends with spaces; remove them")
+    if name in DOT_SEGMENTS:
+        raise NotAllowed(
+            f"subscription name {name!r} is resolved in a URL by clients and proxies; choose another"
+        )
     if name in RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
         raise NotAllowed(f"subscription name {name!r} is reserved; choose another")
 
