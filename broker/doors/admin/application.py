@@ -5,7 +5,9 @@ The application does not use Django's request handler, because that handler uses
 
 from __future__ import annotations
 
+import asyncio
 import json
+from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -37,8 +39,15 @@ _RESOLVER: Final = URLResolver(
 
 
 _OPENAPI_PATH: Final = "/admin/v2/openapi.json"
-# Building this document during a request would block the event loop for a tenth of a second.
-_OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
+
+
+@cache
+def _openapi() -> bytes:
+    """Return the description of the API.
+
+    The first call takes some tenths of a second, too long for the event loop and for each start of the broker.
+    """
+    return json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 
 
 class AdminPages:
@@ -79,7 +88,7 @@ class AdminPages:
         raw = scope.get("raw_path")
         path = raw.decode("ascii") if raw else quote(scope["path"])
         if path == _OPENAPI_PATH and request.method == "GET":
-            return HttpResponse(_OPENAPI, content_type="application/json")
+            return HttpResponse(await asyncio.to_thread(_openapi), content_type="application/json")
         try:
             found = _RESOLVER.resolve(path.rstrip("/"))
         except Resolver404:
