@@ -195,9 +195,7 @@ def test_a_second_ctrl_c_kills_processes_that_have_not_stopped(
 
 
 @pytest.mark.parametrize(("number", "stops"), [(signal.SIGINT, True), (signal.SIGHUP, False)])
-def test_an_ignored_ctrl_c_stops_and_an_ignored_hangup_does_not(
-    number: signal.Signals, stops: bool
-) -> None:
+def test_an_ignored_ctrl_c_stops_and_an_ignored_hangup_does_not(number: signal.Signals, stops: bool) -> None:
     """A shell without job control ignores SIGINT for its background jobs."""
     before = signal.signal(number, signal.SIG_IGN)
     try:
