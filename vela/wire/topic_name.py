@@ -8,13 +8,11 @@ from typing import Final, Self
 
 from vela.wire.errors import InvalidTopicName
 
-__all__ = ["DEFAULT_NAMESPACE", "DOMAINS", "DOT_SEGMENTS", "TopicName", "parse_namespace"]
+__all__ = ["DEFAULT_NAMESPACE", "DOMAINS", "TopicName", "parse_namespace"]
 
 DOMAINS: Final = ("persistent", "non-persistent")
 DEFAULT_NAMESPACE: Final = "public/default"
 """The namespace of a topic whose name has none."""
-DOT_SEGMENTS: Final = (".", "..")
-"""Names that clients and proxies resolve in a URL, also if they are percent-encoded."""
 _ENTITY: Final = re.compile(r"(?!\.+\Z)[-=:.\w]+", re.ASCII)
 _PARTITION: Final = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
 
@@ -46,7 +44,7 @@ class TopicName:
         tenant, namespace, local_name = parts
         _check_namespace(f"{text!r} is not a topic name", tenant, namespace)
         match = _PARTITION.fullmatch(local_name)
-        if (match[1] if match else local_name) in DOT_SEGMENTS:
+        if (match[1] if match else local_name) in (".", ".."):
             raise InvalidTopicName(
                 f"{text!r} is not a topic name: the local name must not be . or .., because clients and proxies"
                 " resolve these in a URL"

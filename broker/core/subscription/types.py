@@ -8,7 +8,6 @@ from typing import Final
 
 from broker.core.counted import counted
 from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
-from vela.wire.topic_name import DOT_SEGMENTS
 
 RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
 _RESERVED_PREFIXES: Final = ("pulsar.repl",)
@@ -35,7 +34,7 @@ def check_name(name: str) -> None:
     check_storable("subscription", name)
     if name != name.strip():
         raise NotAllowed(f"subscription name {name!r} begins or ends with spaces; remove them")
-    if name in DOT_SEGMENTS:
+    if name in (".", ".."):
         raise NotAllowed(
             f"subscription name {name!r} is resolved in a URL by clients and proxies; choose another"
         )
