@@ -102,7 +102,7 @@ class PushSocket(BrokerSocket):
         self.credit_share(self.sources, permits)
 
     def credit_share(self, sources: Sequence[DeliverySource], permits: int) -> None:
-        """Grant each of these sources an equal part of the socket's permits, at least one."""
+        """Divide `permits` by the number of all sources of the socket, and grant the result to each of `sources`."""
         share = permits if self.has_one_source else max(1, permits // max(1, len(self.sources)))
         for source in sources:
             source.credit(share)
