@@ -45,7 +45,7 @@ STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
 KEYS_PER_STREAM: Final = 200
 TOGETHER_MS = 20  # Several events within this time cause one request
-# If the event stream leaves out some keys of a block, the page also polls the block at this interval.
+# If the event stream does not send all of a block's events, the page also polls the block at this interval.
 UNFOLLOWED_EVERY_S: Final = 10
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")

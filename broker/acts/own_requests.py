@@ -62,9 +62,9 @@ class OwnRequests:
 
         Raises NothingToActOn if the topic, subscription or namespace does not exist. Raises ReasonMissing if the
         namespace is protected and `reason` is empty. Raises SecondPersonNeeded if the namespace requires two users.
-        Raises PlanRefused if a user or the broker has already refused the plan. Raises PlanEnded if the plan can no
-        longer be applied for another reason. Raises another BrokerError if the broker refuses the act, or if the act
-        fails or is only partly done.
+        Raises PlanRefused if a user or the broker has already refused the plan. Raises PlanEnded if the plan was
+        already applied, or if the act failed or expired. Raises another BrokerError if the broker refuses the act, or
+        if the act fails or is only partly done.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})

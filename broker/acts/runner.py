@@ -85,7 +85,7 @@ class ActRunner:
         For a long act, the answer means that the work has started. Cancelling this call does not cancel the act. Raises
         BrokerError if the act does not succeed.
         """
-        async with self._answering:  # While this lock is held, no act is answered
+        async with self._answering:  # `_turn` must not answer the act before `_awaited` has its future
             async with self._pool.use() as connection:
                 act_id = await store_request(connection)
             if act_id is None:

@@ -159,7 +159,7 @@ class TimeShare(Share):
     def charging(self, work: Coroutine[Any, Any, _Result], *, paid_ns: int) -> Generator[Any, Any, _Result]:
         """Await `work` and count its running time, but not its waits.
 
-        The caller has already counted `paid_ns` of the running time.
+        The caller has charged `paid_ns` in advance, so count only the running time beyond `paid_ns`.
         """
         step: Callable[[], Any] = partial(work.send, None)
         while True:

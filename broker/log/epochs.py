@@ -122,8 +122,10 @@ class Epochs:
         A log without a result was closed already, or this call has fenced it.
 
         `call` must be safe to repeat, and must return no result for a log whose epoch is out of date. Raises
-        psycopg.Error if the server refuses the write. Raises every other error of `call` too. If an earlier attempt
-        lost its connection, an error also fences the logs, because the write may be stored. Not safe to cancel.
+        psycopg.Error if the server refuses the write. Raises every other error of `call` too. Not safe to cancel.
+
+        If an earlier attempt lost its connection, this call fences the logs before it raises an error, because that
+        attempt may have stored the write.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)

@@ -273,7 +273,7 @@ class SubscriptionRunner:
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
-        # The machine returns only SEND, and the call of `pump` below carries it out.
+        # The machine returns only `Wish.SEND`, which `pump` below carries out.
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
         self.pump()

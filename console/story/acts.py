@@ -107,7 +107,8 @@ def _begins_beyond(act: ActOnMessage, place: Place, batch_index: int) -> bool:
     if act.remaining is None or act.inside is None or act.position is None or _place(act.inside) != place:
         return False
     if act.how == "move" and act.position != act.after:
-        return False  # Consumers had acked past the target, so `remaining` is of another batch
+        # Consumers had acked past `position`, so `remaining` does not describe the batch `inside`.
+        return False
     left_alone = int(act.remaining, 16)
     return 0 <= batch_index < (left_alone & -left_alone).bit_length() - 1
 

@@ -325,9 +325,10 @@ def loses_messages(plan: Mapping[str, Any]) -> bool:
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return how the result differs from the plan because messages were acked in between, or "" if it does not.
+    """Return how the acks between preview and act changed the result, or "" if they did not.
 
-    The words call these messages "them", as in "3 of them were not skipped".
+    The page shows the text below the number of acked messages. The text calls these messages "them", as in "3 of them
+    were not skipped".
     """
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)

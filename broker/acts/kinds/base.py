@@ -240,8 +240,8 @@ class ActKind(ABC, Generic[P]):
         """Do what the plan says. Return the result as JSON, or None if the result is already stored.
 
         `apply` must be safe to repeat, because a broker may die before it stores the result. A long act calls
-        `context.report`. Another act that does not store its result together with its change calls `context.begin`
-        before the change.
+        `context.report`. Every other act calls `context.begin` before its change, unless it stores the result together
+        with the change.
 
         Raises BrokerError if the act fails, and PartlyDone if an error stops the act halfway.
         """

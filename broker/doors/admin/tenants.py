@@ -44,9 +44,9 @@ async def get_tenant(request: AdminRequest, tenant: str) -> TenantInfo:
 
 @operation(router, "PUT", _TENANT, Action.RULE)
 async def create_tenant(request: AdminRequest, tenant: str, info: TenantInfo) -> None:
-    """Create a tenant. Roles that were permitted to administer it before it existed stay admin roles.
+    """Create a tenant. Roles that already have permission to administer it keep this permission.
 
-    The request need not name these roles.
+    Roles can get the permission before the tenant exists. The request need not name them.
     """
     require_name("Tenant", tenant)
     catalogue = Catalogue(request.broker)

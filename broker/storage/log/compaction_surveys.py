@@ -89,7 +89,10 @@ async def abandon(connection: Connection) -> None:
 
 
 async def sweep(connection: Connection, *, limit: int) -> int:
-    """Delete at most `limit` keys of ended surveys, and return the number of deleted keys."""
+    """Delete at most `limit` keys of ended surveys, and return the number of deleted keys.
+
+    If no such keys are left, delete the ended surveys that are older than a week.
+    """
     cursor = await connection.execute(query("compaction_surveys", "sweep"), {"limit": limit})
     if not cursor.rowcount:
         await connection.execute(query("compaction_surveys", "forget"))

@@ -148,7 +148,7 @@ async def drop_segment(
     """Remove a closed segment from the views over all segments, and drop the segment's tables. Safe to repeat.
 
     Return False if a lock is not free in time. Also return False if the segment is open, was already dropped, or
-    still has a ledger. If `read_role` is not empty, this role gets SELECT on the views and tables.
+    still has a ledger. If `read_role` is not empty, this role gets SELECT on Vela's views and remaining tables.
     """
     try:
         async with connection.transaction():

@@ -336,7 +336,7 @@ async def close_older_segments(connection: Connection, open_id: int, now_ms: int
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
     """Replace the views that show all entries. Return False if the views stay locked too long. Safe to repeat.
 
-    If `read_role` is not empty, this role gets SELECT on the views and tables.
+    If `read_role` is not empty, this role gets SELECT on all of Vela's views and tables.
     """
     try:
         async with connection.transaction():

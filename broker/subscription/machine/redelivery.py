@@ -1,4 +1,7 @@
-"""Decide when to redeliver entries, and when to send entries that were held back."""
+"""Decide when to redeliver entries, and when to send entries that were held back.
+
+The delivery story records which consumers got and acked which entries.
+"""
 
 from __future__ import annotations
 

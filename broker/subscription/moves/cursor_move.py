@@ -1,6 +1,6 @@
 """Move a subscription's cursor for an operator or a client.
 
-An act is the stored record of an operator's or a client's request.
+An act is a change that the broker records.
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ class CursorMove:
         `begins_at` is the requested position. Returns the act's `AckOverlay`, which has no client acks yet. To record
         later client acks for an undo, pass the overlay to `Subscription.record_for_undo`.
 
-        After an error, the cursor is where it was before, or the topic is closed, because the move may be stored.
+        After an error, the cursor is where it was before, or the topic is closed, because the move may have been
+        stored.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change, begins_at)

@@ -62,7 +62,7 @@ class LetterTopicRow:
     worst_subscription: str | None
     oldest_ms: int | None  # Time when the oldest waiting letter was stored
     hour_messages: int | None
-    day_messages: int | None  # Also None if part of the day is missing
+    day_messages: int | None  # Also None if counts of the last 24 hours are missing
     origins: tuple[Origin, ...]
 
 

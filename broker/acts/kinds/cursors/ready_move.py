@@ -103,7 +103,7 @@ class ReadyMove:
 
     def _acked_meanwhile(self) -> int:
         # The cursor does not count acks of messages that an earlier act skipped. If this act undoes the skip, it does
-        # not replay a message that was acked since. Count these acks as the planned minus the actual number of
+        # not replay the messages that were acked since the plan was made. So add the planned minus the actual number of
         # replayed messages.
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:

@@ -181,7 +181,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # In an empty log, perhaps no message was ever stored at the bookmark, so do not say that its message is gone.
+    # If the log is empty, the bookmark may have been created at the log's end, before any message was stored there.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, begins_at=position, notes=notes)

@@ -53,7 +53,7 @@ class _Switch(DirectKind[NoParameters]):
                 lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
                 what="pausing a subscription",
             )
-        except psycopg.Error:  # The database stored nothing
+        except psycopg.Error:  # PostgreSQL refused the write
             if self.pauses and not was_paused:
                 subscription.resume()
             raise

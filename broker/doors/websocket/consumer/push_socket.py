@@ -102,7 +102,10 @@ class PushSocket(BrokerSocket):
         self.credit_share(self.sources, permits)
 
     def credit_share(self, sources: Sequence[DeliverySource], permits: int) -> None:
-        """Grant each of these sources an equal part of the socket's permits, at least one."""
+        """Divide `permits` by the number of the socket's sources, and grant the result to each of `sources`.
+
+        If the socket may have several sources, grant each source at least one permit.
+        """
         share = permits if self.has_one_source else max(1, permits // max(1, len(self.sources)))
         for source in sources:
             source.credit(share)

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE", "WINDOW_S"]
 
-WINDOW_S: Final = 20.0  # `nothing_acked` and `unexplained` come after this rule, so they have the same window
+WINDOW_S: Final = 20.0  # Also for `nothing_acked` and `unexplained`, which apply only if this rule does not
 
 
 def find(snapshot: Snapshot) -> Finding | None:
