@@ -29,7 +29,7 @@ class Timed(Protocol):
         """Do the work that is due and return the number of affected entries or HTTP pulls. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
-        """Return the Unix time in milliseconds at which to call `run_due` next, or None if no call is needed."""
+        """Return when to call `run_due` next, in Unix ms, or None if no call is needed."""
 
 
 class Deadlines:

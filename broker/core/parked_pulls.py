@@ -37,7 +37,7 @@ class ParkedRequest:
 
     @property
     def due_ms(self) -> int:
-        """The Unix time at which the request times out."""
+        """When the request times out, in Unix ms."""
         return self.parked_ms + self.park_ms
 
 

@@ -83,7 +83,7 @@ class PendingAck(models.Model):
     messages = models.IntegerField()  # Number of unacked messages
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    deadline_ms = models.BigIntegerField(null=True)  # Time at which the broker redelivers the entries
+    deadline_ms = models.BigIntegerField(null=True)  # When the broker redelivers the entries
 
     class Meta:
         db_table = "vela_pending_ack"

@@ -83,9 +83,9 @@ class TopicDeduplication:
         self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
-        """Record that a batch is durable. Return the producers whose repeats may now get receipts.
+        """Record that the sends in `batch` are stored. Return the producers whose repeats may now get receipts.
 
-        The caller must send the receipts of the batch before the receipts of the repeats.
+        The caller must send the receipts of `batch` before the receipts of the repeats.
         """
         for producer, request in batch.sends:
             if producer.is_deduplicated:

@@ -151,7 +151,7 @@ class ParkedPulls:
         return len(ready)
 
     def next_due_ms(self) -> int | None:
-        """Return the Unix time in milliseconds at which to call `run_due`, or None if no pull is parked."""
+        """Return when to call `run_due` next, in Unix ms, or None if no pull is parked."""
         return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:

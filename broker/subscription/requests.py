@@ -115,7 +115,10 @@ class ConsumerSink(Protocol):
         """Tell the client that the broker detached the consumer."""
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection of a client that is too old to receive part of a batch. No other calls follow."""
+        """Close the connection of a client that is too old to receive part of a batch.
+
+        After this call, the consumer does not use the sink.
+        """
 
     def on_active_change(self, is_active: bool) -> None:
         """Tell a Failover client whether its consumer is active."""

@@ -218,7 +218,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def advanced_ms(self) -> int:
-        """The Unix ms at which an ack last moved mark-delete; 0 means never since the topic was loaded."""
+        """When an ack last moved mark-delete, in Unix ms; 0 means never since the topic was loaded."""
         return self._state.advanced_ms
 
     @property
@@ -253,7 +253,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def next_delayed_ms(self) -> int | None:
-        """The Unix ms at which the next delayed entries may be delivered; 0 means now, None means unknown."""
+        """When the next delayed entries may be delivered, in Unix ms; 0 means now, None means unknown."""
         return self._delayed.next_due_ms()
 
     @property
@@ -277,7 +277,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def last_used_ms(self) -> int:
-        """The Unix ms at which a consumer last left. If unknown, the time at which the topic was loaded."""
+        """When a consumer last left, in Unix ms. If this is unknown, when the topic was loaded."""
         return self._state.last_used_ms
 
     @property
@@ -287,7 +287,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def undo_until_ms(self) -> int:
-        """The Unix ms until which the latest act can be undone; 0 means no act can be undone."""
+        """When the latest act's undo window ends, in Unix ms; 0 means no act can be undone."""
         return self._state.undo_until_ms
 
     @property

@@ -133,8 +133,10 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     ) -> Subscription:
         """Return the durable subscription of this name, or create it.
 
-        `begins_at` is the requested position, if different from `start`: compaction may keep an entry there that the
-        log has trimmed. Cancelling this call does not stop the creation.
+        `begins_at` is the requested position, if different from `start`. A consumer that reads the compacted topic
+        begins at `begins_at`, because compaction may have kept an entry that the log has trimmed.
+
+        Cancelling this call does not stop the creation.
 
         Raises SubscriptionNotFound if `by_attaching` is True and the policies forbid automatic creation. Raises
         NotAllowed if a reader uses the name, or if the topic has reached its maximum number of durable subscriptions.

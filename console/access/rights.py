@@ -62,9 +62,9 @@ class Rights:
         return not self.is_read_only and (self.role_in(name) or 0) >= role_for(kind)
 
     def may_see_act(self, name: str) -> bool:
-        """Return whether the user may see acts on this topic or namespace.
+        """Return whether the user may see acts on this topic, namespace or `tenant/*`.
 
-        If `name` has no slash, only users with a role for `*` see the acts.
+        Every other act, such as the creation of a token, has the name `*`. Only users with a role for `*` see it.
         """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 

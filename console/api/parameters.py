@@ -37,7 +37,7 @@ StorableText = Annotated[str, BeforeValidator(_storable)]
 
 
 class TopicPath(BaseModel):
-    """The parts of a topic's name in an address."""
+    """The parts of a topic's name in a URL path."""
 
     domain: Literal["persistent", "non-persistent"]
     tenant: str

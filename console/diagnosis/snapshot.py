@@ -202,7 +202,8 @@ class DeadLetters:
     messages: int  # Messages published so far
     subscriptions: int
     consumers: int
-    backlog_messages: int  # Each partition adds the largest backlog of its durable subscriptions
+    # The sum over all partitions. A partition counts only the largest backlog among its durable subscriptions.
+    backlog_messages: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,12 +287,12 @@ class Snapshot:
 
     @property
     def consumers_ack(self) -> bool:
-        """Whether the state or the rate of acks says that consumers ack."""
+        """Whether the subscription's state or its ack rate says that consumers ack."""
         return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
 
     @property
     def has_working_state(self) -> bool:
-        """Whether the state says that consumers work."""
+        """Whether the subscription's state says that consumers work."""
         return self.subscription.state in ("draining", "keeping up", "falling behind")
 
     @property

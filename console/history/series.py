@@ -44,7 +44,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a chart. Rates are per second."""
+    """The numbers of one step of a chart. Rates are per second."""
 
     at_ms: int
     seconds: float | None  # The time that the rates cover

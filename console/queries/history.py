@@ -1,7 +1,7 @@
 """The history of topics and subscriptions, for charts.
 
-A point stores the numbers of one period. A frame is the time that a chart covers. An act is a logged change,
-such as the reset of a cursor.
+A point stores the numbers of one period. A frame is the time that a chart covers. A chart divides its frame into equal
+steps. An act is a logged change, such as the reset of a cursor.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ActMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The steps of a chart, oldest first, and the acts, newest first."""
+    """The data of a chart: its steps, oldest first, and the acts, newest first."""
 
     window: Window
     from_ms: int

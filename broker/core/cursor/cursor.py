@@ -465,7 +465,8 @@ class Cursor:
                 self._highest_acked = position
             return
         if not self._acked and entry_id & CHUNK_MASK:
-            # No acks lie beyond mark-delete, and it stays in its chunk of 32,768 entries, so there is nothing to drop.
+            # There is nothing to drop: no later entry is acked, and mark-delete stays in the same chunk. A chunk is a
+            # database row with the acks of 32,768 entries.
             self._mark_delete = position
             return
         if self._acked.sets:

@@ -144,7 +144,7 @@ class Dispatcher(Protocol):
 
     @property
     def due_ms(self) -> int | None:
-        """The time at which to call `run_due`, in Unix milliseconds, or None if no call is needed."""
+        """When to call `run_due`, in Unix ms, or None if no call is needed."""
 
     @property
     def unacked_messages(self) -> int:

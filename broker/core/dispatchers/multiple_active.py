@@ -32,8 +32,8 @@ class MultipleActiveDispatcher(ABC):
     A pending entry has exactly one consumer and is not in the replay set.
 
     If the consumer for an entry is not ready, the entry waits in the replay set. When too many entries wait, the
-    dispatcher reads no new entries. `look_ahead` is the limit per consumer, and `max_look_ahead` is the limit per
-    subscription.
+    dispatcher reads no new entries. The limit is `look_ahead` times the number of consumers, but at most
+    `max_look_ahead`.
     """
 
     kind: ClassVar[SubscriptionType]

@@ -63,8 +63,8 @@ class StoryBuffer:
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._rows: list[StoryRow] = []
-        # Number of calls of `take`. A story must not change a row after this number has risen, because `take` has
-        # returned the row.
+        # Number of calls of `take`. If the number has changed since a story appended a row, the story must not change
+        # the row, because `take` has returned it.
         self.round = 0
 
     @property

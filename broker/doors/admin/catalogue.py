@@ -59,7 +59,7 @@ class Catalogue:
         return roles
 
     async def granted_admins(self, tenant: str) -> list[str]:
-        """Return the same roles as `admin_roles`, even if the tenant does not exist yet."""
+        """Return the roles that administer a tenant. A role can get this permission before the tenant exists."""
         return await repeat_until_done(
             self._broker.pool, lambda c: namespaces.granted_admins(c, tenant), what="reading permissions"
         )

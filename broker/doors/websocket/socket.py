@@ -232,8 +232,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        Subclasses that override this method must wait only inside `transport.share.away`. Any other wait counts as work
-        of this connection.
+        Subclasses must wrap every wait in `transport.share.away`. Otherwise, the time of the wait counts as work, and
+        the connection gets less of the event loop's time.
         """
         only_text(text_data)
 

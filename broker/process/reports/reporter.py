@@ -153,7 +153,10 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Set the states of an earlier broker's subscriptions, if no client has used them since `start`."""
+        """Mark each subscription that no client has used since `start` as stuck or idle. Paused ones stay paused.
+
+        Until then, the subscription keeps the state that an earlier broker stored.
+        """
         now_ms = self._clock.now_ms()
         if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:
             return

@@ -86,7 +86,8 @@ def expire_plans(plan_expiry_s: int, *, second_person_s: int) -> int:
 def trim_acts(keep_days: int) -> int:
     """Delete finished acts that are older than `keep_days` days and cannot be undone. Safe to repeat.
 
-    Return the number of deleted acts, including the parts of acts on several topics.
+    One call deletes at most `TRIMMED_AT_ONCE` acts, oldest first, and all their parts. An act on several topics has a
+    part for each topic. Return the number of deleted acts and parts.
     """
     with task_connection("vela task") as connection:
         limits = {"keep_days": keep_days, "most": TRIMMED_AT_ONCE}
@@ -95,9 +96,9 @@ def trim_acts(keep_days: int) -> int:
 
 
 def trim_client_acts(keep: int) -> int:
-    """Delete finished acts of clients, except the newest acts and the latest move of each cursor. Safe to repeat.
+    """Delete finished acts of clients, except the newest `keep` acts and the latest move of each cursor.
 
-    `keep` is the number of newest acts to keep. Return the number of deleted acts.
+    One call deletes at most `TRIMMED_AT_ONCE` acts, oldest first. Return the number of deleted acts. Safe to repeat.
     """
     with task_connection("vela task") as connection:
         limits = {"keep": keep, "most": TRIMMED_AT_ONCE}

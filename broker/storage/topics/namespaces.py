@@ -81,7 +81,7 @@ async def admin_roles(connection: Connection, name: str) -> list[str] | None:
 
 
 async def granted_admins(connection: Connection, name: str) -> list[str]:
-    """Return the same roles as `admin_roles`, even if the tenant does not exist yet."""
+    """Return the roles that administer a tenant. A role can get this permission before the tenant exists."""
     cursor = await connection.execute(query("namespaces", "granted_admins"), (name,))
     return [row[0] for row in await cursor.fetchall()]
 

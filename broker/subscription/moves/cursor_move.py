@@ -173,8 +173,7 @@ class CursorMove:
         `begins_at` is the requested position. Returns the act's `AckOverlay`, which has no client acks yet. To record
         later client acks for an undo, pass the overlay to `Subscription.record_for_undo`.
 
-        After an error, the cursor is where it was before, or the topic is closed, because the move may have been
-        stored.
+        After an error, the cursor is where it was before. But if the move may have been stored, the topic is closed.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change, begins_at)
@@ -194,7 +193,7 @@ class CursorMove:
             except asyncio.CancelledError:
                 staged.abandon()
                 raise
-            except Exception:  # The move is not stored, and never will be, or the topic is closed
+            except Exception:  # Either the move will never be stored, or the topic is closed
                 staged.take_back()
                 raise
             if not stored:

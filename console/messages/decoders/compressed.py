@@ -85,7 +85,8 @@ def _whole(
 ) -> bytes:
     """Unpack one member after another.
 
-    At the end of each member, the decompressor copies the unused rest of the piece. Small pieces keep this rest small.
+    The data goes to the decompressor in small pieces, because at the end of each member the decompressor copies the
+    unused rest of its input.
     """
     out = bytearray()
     at = 0

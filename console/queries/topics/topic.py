@@ -102,7 +102,7 @@ class ParkedPull:
 
     offset: int
     parked_ms: int
-    due_ms: int  # Time at which the broker answers even without a message
+    due_ms: int  # When the broker answers even without a message
     is_filtered: bool
     address: str
 

@@ -109,7 +109,7 @@ class _SetPolicies(ActKind[Any]):
     async def _load(self, context: ActContext, holder: Holder) -> None:
         """Load the topic or its partitions, so that the plan can count lost messages.
 
-        Skip partitions that are already loading, because a wait would delay the next acts.
+        Skip partitions that are already loading: such a load may be slow, and the next acts would have to wait for it.
         """
         if holder.topic is not None and holder.topic.domain == "persistent":
             members = await repeat_until_done(

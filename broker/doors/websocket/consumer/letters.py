@@ -364,7 +364,7 @@ class Letters:
             raise
 
     def lost(self) -> None:
-        """Drop the queued letters, and finish the other letters in the background. Safe to repeat."""
+        """Drop the queued letters. Letters being written are finished in the background. Safe to repeat."""
         self._dead_letters.drop_waiting()
         self._retry_letters.drop_waiting()
         if self._producers or self._busy:

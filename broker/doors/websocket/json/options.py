@@ -142,7 +142,7 @@ class ConsumerOptions:
 
     @property
     def window(self) -> int:
-        """The number of pushed messages that may wait for an answer, at least 1."""
+        """The number of pushed messages that may wait for an ack, a negative ack or a reconsumeLater, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
@@ -157,7 +157,7 @@ class ReaderOptions:
 
     @property
     def window(self) -> int:
-        """The number of pushed messages that may wait to be processed, at least 1."""
+        """The number of pushed messages that may wait for an ack, at least 1."""
         return max(1, self.receiver_queue_size)
 
 

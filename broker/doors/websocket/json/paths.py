@@ -1,4 +1,4 @@
-"""Names of topics and subscriptions in a WebSocket's address."""
+"""Names of topics and subscriptions in a WebSocket's URL."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ _MEMBER_BYTES: Final = 16
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""The context of an unanswered message, the acks of its JSON array, and its index in the array.
+"""A message's context, the acks of the frame that contained the message, and the message's index in the frame.
 
-The acks are None if the client sent the message without an array.
+The acks are None if the frame was a single message and not a JSON array.
 """
 
 
