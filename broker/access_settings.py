@@ -206,9 +206,10 @@ class AccessSettings(DoorSettings):
             )
 
     def check_exposure(self, bind: str) -> bool:
-        """Return whether other machines can use the broker at the address `bind` without credentials.
+        """Return True if other machines can reach the address `bind` and VELA_AUTHENTICATION is `none`.
 
-        Raises SettingInvalid if other machines can reach this address and VELA_AUTHENTICATION is not set.
+        Other machines can then use the broker without credentials. Raises SettingInvalid if they can reach the address
+        and VELA_AUTHENTICATION is not set.
         """
         if self.asks_for_credentials or _is_loopback(bind):
             return False

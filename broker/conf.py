@@ -1,6 +1,6 @@
 """The broker's settings, read once from the environment.
 
-This file has over 400 lines because it declares most settings of the broker.
+This file is long because it declares most settings of the broker.
 """
 
 from __future__ import annotations

@@ -29,11 +29,11 @@ class Timed(Protocol):
         """Do the work that is due and return the number of affected entries or HTTP pulls. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
-        """Return the time of the next work, or None if no work is planned."""
+        """Return the Unix time in milliseconds at which to call `run_due` next, or None if no call is needed."""
 
 
 class Deadlines:
-    """Runs each watched part when it is due."""
+    """Calls the `run_due` of each watched part when the part is due."""
 
     def __init__(self, clock: Clock, *, wheel_enabled: bool) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class Deadlines:
         self._timer_at_ms = 0
 
     def watch(self, timed: Timed, due_ms: int) -> None:
-        """Run a part at `due_ms`, unless an earlier time is already set."""
+        """Call the part's `run_due` at `due_ms`. If an earlier time is already set for the part, keep that time."""
         self._due.bring_forward(timed, due_ms)
         self._arm(due_ms)
 
@@ -52,7 +52,7 @@ class Deadlines:
         self._due.discard(timed)
 
     def run_due(self, named: Iterable[Timed] = ()) -> int:
-        """Run the parts in `named` and the parts that are due.
+        """Call the `run_due` of the parts in `named` and of the parts that are due.
 
         Returns the number of affected entries and HTTP pulls. Safe to repeat.
         """

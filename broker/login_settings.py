@@ -18,7 +18,7 @@ ROLES: Final = ("viewer", "reader", "operator", "admin")
 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PATTERN: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
-# If a group's name contains this pattern, the setting lacks a semicolon.
+# If this expression matches inside a group's name, VELA_OIDC_ROLES lacks a semicolon.
 _ENTRY: Final = re.compile(rf"=(?:{'|'.join(ROLES)}):")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 

@@ -45,7 +45,7 @@ STREAM = "/live"
 _SOURCE_LANGUAGE = "en"
 KEYS_PER_STREAM: Final = 200
 TOGETHER_MS = 20  # Several events within this time cause one request
-# If the event stream leaves out some keys of a block, the page also polls the block at this interval.
+# If the event stream does not send all of a block's events, the page also polls the block at this interval.
 UNFOLLOWED_EVERY_S: Final = 10
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
@@ -56,7 +56,7 @@ _READ_TIME = re.compile(r"<time\b[^>]*\bclass=\"ago read\"[^>]*>")
 class Source:
     """A block before rendering."""
 
-    name: str  # Value of the query parameter `part`
+    name: str  # Value of the `part` query parameter
     template: str
     live: tuple[str, ...]  # Keys of the events that refresh the block, such as "topic:5"
     context: Callable[[], Mapping[str, Any]]
@@ -76,7 +76,7 @@ class Block:
 
     @property
     def trigger(self) -> str:
-        """The value of htmx's attribute `hx-trigger`. The page's scripts send the event `refresh`."""
+        """The value of htmx's `hx-trigger` attribute. The page's scripts send the `refresh` event."""
         events = [f"sse:{key} delay:{TOGETHER_MS}ms" for key in self.live]
         polls = [f"every {self.every_s}s"] if self.every_s else []
         return ", ".join([*events, *polls, "refresh"])
@@ -112,7 +112,7 @@ def answer(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    """Return the page, or only the blocks that the parameter `part` names. Raises Http404 for an unknown block."""
+    """Return the page, or only the blocks that the `part` parameter names. Raises Http404 for an unknown block."""
     wanted = set(request.GET.getlist("part"))
     if not wanted:
         blocks = {source.name: _render(request, rights, source) for source in _followed(sources)}

@@ -29,7 +29,8 @@ _TOO_MANY: Final = (
 class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes has no types
     """Counts failed logins for each name at an address, and for each address alone.
 
-    No name is blocked at every address, because anybody could then lock a user out.
+    A name is blocked only at the address of its failed logins. If it were blocked everywhere, anybody could lock a user
+    out.
     """
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:

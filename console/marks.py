@@ -18,7 +18,7 @@ __all__ = ["coded", "is_plain", "marked", "one_line", "shown", "visible"]
 _UNSEEN: Final = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
 )
-_IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # No line breaks and tabs, because every page contains some
+_IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # Leaves out line breaks and tabs, because every page has some
 _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
 _LINE_BREAK: Final = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _CODE: Final = re.compile("`([^`]+)`")

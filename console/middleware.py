@@ -92,7 +92,8 @@ class ReadableRequests:
 class StaticFiles:
     """WhiteNoise for synchronous and asynchronous servers.
 
-    WhiteNoise itself is synchronous. Under ASGI, each open request would occupy a thread and delay the shutdown.
+    Without this class, each open request under ASGI would occupy a thread and delay the shutdown, because WhiteNoise
+    itself is synchronous.
     """
 
     sync_capable = True

@@ -30,7 +30,7 @@ class Notices:
     since_ms: int | None = None  # The page's numbers have been stale since this time
 
     def to_json(self) -> dict[str, Any]:
-        """Return the data for the event `health` of the live stream."""
+        """Return the data for the `health` event of the live stream."""
         return {"html": self.html, "effects": self.effects, "since_ms": self.since_ms}
 
 
@@ -59,7 +59,7 @@ class _Notice:
     since_ms: int | None
     since_iso: str
     clock: str
-    is_blank: bool  # The page's script fills in the time
+    is_blank: bool  # True if the page's script fills in the time
     host: str | None
     pid: int | None
     waiting_acts: int

@@ -142,7 +142,7 @@ class Access:
         raise NotAuthorized(f"the role {principal.role!r} may not {action} {subject}")
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` after each change of permissions, revocations or passwords.
+        """Call `recheck` whenever permissions or passwords change, or a token is revoked.
 
         Return a function that stops the calls.
         """
@@ -150,7 +150,7 @@ class Access:
         return lambda: self._sessions.discard(recheck)
 
     async def load(self) -> None:
-        """Read the stored permissions and revocations. Raises psycopg.Error."""
+        """Read the stored permissions and revoked tokens. Raises psycopg.Error."""
         if not self.is_on:
             return
         self._is_stale = False
@@ -163,7 +163,7 @@ class Access:
         self.take(stored)
 
     def take(self, stored: StoredAccess) -> None:
-        """Replace the permissions and revocations."""
+        """Replace the permissions and revoked tokens."""
         grants = replace(
             stored.grants, superusers=self._grants.superusers, metrics_roles=self._grants.metrics_roles
         )
@@ -172,7 +172,7 @@ class Access:
             self._recheck()
 
     def changed(self) -> None:
-        """Make the next `turn` read permissions and revocations."""
+        """Make the next `turn` read the permissions and revoked tokens."""
         self._is_stale = True
 
     async def turn(self) -> None:

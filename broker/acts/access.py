@@ -106,7 +106,7 @@ def _signing_key(settings: AccessSettings) -> TokenKey:
 def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
     """Revoke a token and close its connections. Safe to repeat.
 
-    `token_id` is the token's claim `jti`. Returns False if Vela had no record of the token.
+    `token_id` is the token's `jti` claim. Returns False if Vela had no record of the token.
     """
     with transaction.atomic():
         token, is_foreign = AccessToken.objects.get_or_create(
@@ -121,7 +121,7 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
 
 
 def role_of_token(settings: AccessSettings, token: str) -> str:
-    """Return the role that a token proves. May block to fetch an issuer's keys.
+    """Check a token and return its role. May block to fetch an issuer's keys.
 
     Raises TokenRefused if the token is not valid, and SettingInvalid if a key in the settings cannot be used.
     """
@@ -173,7 +173,8 @@ def set_permissions(
 ) -> None:
     """Replace the permissions of a role on a subject, such as a topic. Safe to repeat.
 
-    Raises ValueError if a permission cannot be granted on the subject, and NotAllowed for an invalid name.
+    Raises ValueError if a permission cannot be granted on the subject. Raises NotAllowed if the name of the role or of
+    the subscription is invalid.
     """
     check_grant(subject, [role])
     known = possible_permissions(subject)

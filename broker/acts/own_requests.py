@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.acts.runner import ActRunner
     from broker.storage.connection import Connection
 
-__all__ = ["OwnRequests", "PlanEnded", "PlanNotApproved", "ReasonMissing"]
+__all__ = ["OwnRequests", "PlanEnded", "PlanRefused", "ReasonMissing"]
 
 _ATTEMPTS: Final = 3
 
@@ -27,8 +27,8 @@ class ReasonMissing(ActInvalid):
     code = "ReasonMissing"
 
 
-class PlanNotApproved(ActInvalid):
-    """A user refused the plan before it was applied."""
+class PlanRefused(ActInvalid):
+    """The plan was refused before this request could apply it. The error says why."""
 
     code = "NotApproved"
 
@@ -62,8 +62,9 @@ class OwnRequests:
 
         Raises NothingToActOn if the topic, subscription or namespace does not exist. Raises ReasonMissing if the
         namespace is protected and `reason` is empty. Raises SecondPersonNeeded if the namespace requires two users.
-        Raises PlanNotApproved if a user refuses the plan, and PlanEnded if the plan can no longer be applied.
-        Raises another BrokerError if the act is refused, fails or is only partly done.
+        Raises PlanRefused if a user or the broker has already refused the plan. Raises PlanEnded if the plan was
+        already applied, or if the act failed or expired. Raises another BrokerError if the broker refuses the act, or
+        if the act fails or is only partly done.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})
@@ -130,5 +131,5 @@ def _why_not_applied(act_id: int, topic: str, state: str, error: str) -> ActInva
     if state == "planned":
         return ReasonMissing(f"the namespace of {topic} is protected: give a reason (policy protected)")
     if state == "refused":
-        return PlanNotApproved(f"act {act_id} was not applied: {error}")
+        return PlanRefused(f"act {act_id} was not applied: {error}")
     return PlanEnded(f"act {act_id} is {state}: only a planned act can be applied")

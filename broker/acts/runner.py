@@ -85,7 +85,7 @@ class ActRunner:
         For a long act, the answer means that the work has started. Cancelling this call does not cancel the act. Raises
         BrokerError if the act does not succeed.
         """
-        async with self._answering:  # While this lock is held, no act is answered
+        async with self._answering:  # `_turn` must not answer the act before `_awaited` has its future
             async with self._pool.use() as connection:
                 act_id = await store_request(connection)
             if act_id is None:
@@ -131,7 +131,8 @@ class ActRunner:
             answer.set_exception(refusal)
 
     async def _carry_out_or_refuse(self, act: store.WaitingAct) -> BrokerError | None:
-        # An act with progress never expires. An earlier broker may have done the work without storing the result.
+        # An act with stored progress never expires, because an earlier broker may have done the work without storing
+        # the result.
         if act.waited_s > self._expiry_s and act.progress is None:
             expired = ActExpired("no broker answered in time; plan it again")
             await self._finish(act, state="expired", error=str(expired), error_code=expired.code)

@@ -136,7 +136,7 @@ def next_alerts(
 def next_alert(
     alert: Alert | None, match: Match | None, *, for_ms: int, now_ms: int, was_away: bool = False
 ) -> Alert | None:
-    """Return the alert after this round, or None if there is no match and no alert has fired.
+    """Return the alert after this round, or None if there is no match and the alert has not fired.
 
     `was_away` means that no round has run for some time.
     """

@@ -29,7 +29,8 @@ class Backlog:
 
     subscription: str
     size_bytes: int
-    # Age of the oldest unacked message. While the age is within the quota, the value may be too high.
+    # Age of the oldest unacked message. If its ledger's age is within the quota, this is the ledger's age instead,
+    # which is known without a read. No message is older than its ledger.
     age_ms: int
 
 

@@ -13,7 +13,7 @@ JSON_FACE: Final = "websocket"  # Face of the WebSocket API
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientIdentity:
-    """The console's description of a client."""
+    """What the broker knows about a client."""
 
     address: str  # "ip:port", or a word such as "outbox" if the broker itself is the client
     client_version: str

@@ -1,8 +1,8 @@
 """Delayed entries of a topic, shared by all its subscriptions.
 
 A table in PostgreSQL stores due times. Memory holds the earliest rows of the table, called the near window. Memory also
-holds the due times that have no row in the table. Due times and positions are packed into ints, because Python's
-garbage collector skips ints.
+holds the due times of entries that were added with `stored=False`, because their rows may already be deleted. Due times
+and positions are packed into ints, because Python's garbage collector skips ints.
 """
 
 from __future__ import annotations
@@ -132,8 +132,11 @@ class DelayedEntries:
         nearest = min((heap[0] for heap in (self._near, self._unstored) if heap), default=None)
         return None if nearest is None else nearest >> _DUE_SHIFT
 
-    def released_through_ms(self, limit_ms: int) -> int:
-        """Return a time at or before `limit_ms`. All stored entries that were due by this time have been released."""
+    def popped_through_ms(self, limit_ms: int) -> int:
+        """Return `limit_ms` or an earlier time.
+
+        `pop_due` has removed every entry that has a row and was due by the returned time.
+        """
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)

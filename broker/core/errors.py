@@ -8,7 +8,8 @@ from typing import ClassVar
 class BrokerError(Exception):
     """Base class of errors that may reach a client."""
 
-    code: ClassVar[str] = "UnknownError"  # Name of one of Pulsar's ServerErrors
+    # Name of a Pulsar ServerError. For any other name, Pulsar clients get UnknownError.
+    code: ClassVar[str] = "UnknownError"
     retriable: ClassVar[bool] = False  # Whether the same request may succeed later
 
 

@@ -21,7 +21,7 @@ _LONGEST_WAIT_S: Final = 60.0  # Check the clock at least this often, because an
 class CredentialsWatch:
     """Calls `on_expired` when the credentials expire, and `on_refused` when a check fails.
 
-    The client is checked after each change of permissions, revocations or passwords.
+    It checks the client whenever permissions or passwords change, or a token is revoked.
     """
 
     def __init__(

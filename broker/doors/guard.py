@@ -69,7 +69,7 @@ class GuardedBroker:
             self._check(action, Subject.of_topic(topic, subscription))
 
     def recheck(self) -> None:
-        """Check the client again after a change of permissions, revocations or passwords.
+        """Check the client again, because permissions or passwords may have changed, or a token may have been revoked.
 
         Raises AuthenticationFailed for revoked credentials. Raises NotAuthorized if the client no longer has the
         permission for an open producer, consumer or watch.

@@ -1,6 +1,6 @@
 """The interfaces that doors use to reach the broker. A door is the code that serves one network protocol.
 
-This file has over 400 lines, because it declares the interfaces of all doors.
+This file is long because it declares the interfaces of all doors.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class PartitionsPort(Protocol):
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """Return the number of partitions, or 0 if the topic is not partitioned. Raises BrokerError.
 
-        With `create`, the broker creates a missing topic if new topics in the namespace are partitioned.
+        With `create`, the broker creates a missing topic if the policies say that new topics are partitioned.
         """
 
 
@@ -396,10 +396,10 @@ class AccessPort(Protocol):
         """Raise NotAuthorized unless the client may take this action."""
 
     async def load(self) -> None:
-        """Read the stored permissions and revocations. Raises psycopg.Error."""
+        """Read the stored permissions and revoked tokens. Raises psycopg.Error."""
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` after each change of permissions, revocations or passwords.
+        """Call `recheck` whenever permissions or passwords change, or a token is revoked.
 
         Return a function that ends the watch.
         """
@@ -434,7 +434,7 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def own_requests(self) -> OwnRequests:
-        """The object that carries out acts. An act is an operator's change, such as a cursor reset."""
+        """The object that carries out acts. An act is a change that the broker makes on request."""
 
     @property
     def topics(self) -> Topics:

@@ -74,7 +74,7 @@ def handler(
     after `retry_delay_s`. Delivery is at least once, so the function must be safe to repeat.
 
     A plain function runs in a thread with its own database connection. A coroutine function runs on the worker's
-    event loop. If `atomic` is true, the worker acks after the commit.
+    event loop. If `atomic` is true, the function runs in a database transaction, and the worker acks after the commit.
 
     Raises HandlerInvalid if the arguments are invalid.
     """

@@ -48,8 +48,8 @@ class LoopTime:
     def worked_ns(self, time_ns: int) -> int:
         """Return how much of the elapsed `time_ns` counts as work.
 
-        For long work, the result is at most the thread's CPU time in this turn, because other processes may have run
-        meanwhile.
+        If the work took longer than PART_NS, the result is at most the thread's CPU time in this turn, because other
+        processes may have run meanwhile.
         """
         if time_ns <= PART_NS:
             return time_ns
@@ -74,14 +74,14 @@ class LoopTime:
 
 
 class TimeShare(Share):
-    """One connection's part of each turn."""
+    """One connection's part of each turn, and a stopwatch that measures the connection's work."""
 
     __slots__ = ("_began_ns", "_time", "_waiting")
 
     def __init__(self, loop_time: LoopTime) -> None:
         super().__init__()
         self._time = loop_time
-        self._began_ns: int | None = None  # None while the stopwatch is stopped
+        self._began_ns: int | None = None  # Start of the uncounted work; None while the stopwatch is stopped
         self._waiting: dict[Callable[[], None], None] = {}
 
     def may_begin(self) -> bool:
@@ -93,7 +93,10 @@ class TimeShare(Share):
         return False
 
     def begins(self, resume: Callable[[], None]) -> bool:
-        """If the connection may work now, start the stopwatch. Otherwise, return False and call `resume` later."""
+        """If the connection may work now, start the stopwatch and return True.
+
+        Otherwise, return False. A later turn calls the callback `resume`.
+        """
         if self.may_begin():
             return True
         self._wait(resume)
@@ -105,7 +108,10 @@ class TimeShare(Share):
         return self._began_ns is not None
 
     def goes_on(self, resume: Callable[[], None]) -> bool:
-        """Count the work so far. If the connection must wait, return False and call `resume` later."""
+        """Count the work so far. If the connection must wait, stop the stopwatch and return False.
+
+        In that case, a later turn calls the callback `resume`.
+        """
         if self.may_go_on():
             return True
         self._wait(resume)
@@ -153,7 +159,7 @@ class TimeShare(Share):
     def charging(self, work: Coroutine[Any, Any, _Result], *, paid_ns: int) -> Generator[Any, Any, _Result]:
         """Await `work` and count its running time, but not its waits.
 
-        The caller has already counted `paid_ns` of the running time.
+        The caller has charged `paid_ns` in advance, so count only the running time beyond `paid_ns`.
         """
         step: Callable[[], Any] = partial(work.send, None)
         while True:

@@ -83,7 +83,7 @@ class TwistedTransport(asyncio.Protocol):
         self._transport.close()
 
     def loseWriteConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Do nothing, because `TlsConnection` cannot close only one direction."""
+        """Do nothing, because the asyncio transport is a `TlsConnection`, which cannot close only one direction."""
 
     def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
         self.disconnecting = True

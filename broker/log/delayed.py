@@ -248,7 +248,7 @@ class DelayedMessages:
         """
         log = self._log
         now_ms, first = self._clock.now_ms(), log.ledgers.first_position().ledger_id
-        through_ms = min(now_ms, self._entries.released_through_ms(now_ms))
+        through_ms = min(now_ms, self._entries.popped_through_ms(now_ms))
         self._has_released = False
         if through_ms > self._pruned_through_ms:
             await self._epochs.write(

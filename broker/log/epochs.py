@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TAKEN: Final = "another broker took the topic"
+_UNKNOWN: Final = "a write failed, but an earlier attempt, whose connection was lost, may have stored it"
+_TAKEN_IN_PART: Final = "another broker took a partition that an act was moving with this one"
 _RETRY_S = 0.2
 
 
@@ -115,13 +117,19 @@ class Epochs:
         *,
         what: str,
     ) -> dict[TopicLog, T]:
-        """Run one write under the epochs of many logs. Return the results by log. Logs without a result are closed.
+        """Run one write under the epochs of many logs. Return the results by log.
+
+        A log without a result was closed already, or this call has fenced it.
 
         `call` must be safe to repeat, and must return no result for a log whose epoch is out of date. Raises
         psycopg.Error if the server refuses the write. Raises every other error of `call` too. Not safe to cancel.
+
+        If an earlier attempt lost its connection, this call fences the logs before it raises an error, because that
+        attempt may have stored the write.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)
+        unanswered: set[TopicLog] = set()
         while waiting:
             epochs: dict[TopicLog, int] = {}
             try:
@@ -130,14 +138,17 @@ class Epochs:
                     results = await call(connection, epochs)
             except psycopg.Error as error:
                 if not is_away(error):
+                    _fence(unanswered.intersection(waiting), _UNKNOWN)
                     raise
                 logger.warning("%s: the database is unavailable (%s); trying again", what, first_line(error))
                 await asyncio.sleep(_RETRY_S)
                 if epochs:  # The statement may have been sent
                     kept = await self.advance_or_fence(epochs)
                     waiting = [log for log in waiting if log in kept]
+                    unanswered.update(waiting)
                 continue
             except Exception:
+                _fence(unanswered.intersection(waiting), _UNKNOWN)
                 if epochs:  # The write may still take effect
                     await self.advance_or_fence(epochs)
                 raise
@@ -154,10 +165,13 @@ class Epochs:
     ) -> T | None:
         """Run one transaction under the epochs of all these logs. Repeat it while the database is unavailable.
 
-        Returns None if another broker took one of the topics. Usually, nothing is stored then. After a lost connection,
-        the transaction may have been stored. `call` must be safe to repeat. Raises psycopg.Error if the server refuses
-        the transaction. Raises every other error of `call` too. Not safe to cancel.
+        Returns None if this process no longer owns one of the topics. `call` must be safe to repeat. Raises
+        psycopg.Error if the server refuses the transaction. Raises every other error of `call` too. Not safe to cancel.
+
+        If the result is None or an error, nothing is stored, unless an attempt lost its connection after the commit. So
+        if an attempt lost its connection, this call fences all logs before it returns None or raises.
         """
+        is_unanswered = False
         while True:
             epochs: dict[TopicLog, int] = {}
             owned: set[int] = set()
@@ -172,22 +186,31 @@ class Epochs:
                             result = await call(connection)
                     if len(owned) == len(epochs):
                         return result
-            except psycopg.Error as error:
+            except Exception as error:
                 if not is_away(error):
+                    if is_unanswered:
+                        _fence(logs, _UNKNOWN)
                     raise
                 logger.warning("%s: the database is unavailable (%s); trying again", what, first_line(error))
                 await asyncio.sleep(_RETRY_S)
-                if epochs and len(await self.advance_or_fence(epochs)) < len(epochs):
-                    for log in logs:
-                        log.fence("another broker took a partition that an act was moving with this one")
-                    return None
+                if epochs:
+                    is_unanswered = True
+                    if len(await self.advance_or_fence(epochs)) < len(epochs):
+                        _fence(logs, _TAKEN_IN_PART)
+                        return None
                 continue
             lost = [
                 log
                 for log in logs
                 if log.topic_id not in owned and not await self.has_advanced(log, epochs[log])
             ]
-            for log in lost:
-                log.fence(TAKEN)
             if lost:
+                _fence(lost, TAKEN)
+                if is_unanswered:
+                    _fence(logs, _TAKEN_IN_PART)
                 return None
+
+
+def _fence(logs: Iterable[TopicLog], reason: str) -> None:
+    for log in logs:
+        log.fence(reason)

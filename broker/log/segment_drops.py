@@ -1,7 +1,7 @@
 """Drop segments without ledgers, and move the remaining ledgers out of segments that are mostly empty.
 
-A segment is a pair of tables with the entries of many ledgers. Entries are copied in small pieces with pauses, so that
-appends need not wait.
+A segment is a pair of tables with the entries of many ledgers. Views show the entries of all segments. Entries are
+copied in small pieces with pauses, so that appends need not wait.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class SegmentDrops:
         if not await self._copy(log, ledger, source, target):
             return False
         if not await self._segments.views_show_all():
-            return False  # The views would not show the moved ledger
+            return False  # The views may lack the target segment, so they would not show the moved ledger
         moved = await self._epochs.write(
             log,
             lambda connection, epoch: store.move_ledger(

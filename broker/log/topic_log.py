@@ -43,7 +43,7 @@ class AppendBatch:
     outbox_ids: list[int] = field(default_factory=list)
     size_bytes: int = 0
     since_s: float = 0.0  # Monotonic time
-    can_be_followed: bool = False  # Whether the next batch may be copied before this batch commits
+    can_be_followed: bool = False  # Whether the broker may COPY the next batch before this batch commits
     # A batch that follows another batch waits for this future. The result tells whether the batch may commit.
     turn: asyncio.Future[bool] | None = None
 
@@ -111,7 +111,7 @@ class TopicLog:
         self.queued_bytes = 0
         self.queued_since_s = 0.0  # Valid only while the queue is not empty
         self.in_flight: AppendBatch | None = None
-        # This batch is copied to PostgreSQL while the previous batch commits.
+        # The broker sends this batch with COPY while it stores the batch in flight.
         self.following: AppendBatch | None = None
         self.is_paused = False
         self.trimmed_through = 0  # Highest id of a trimmed ledger whose rows are still stored, or 0

@@ -303,7 +303,8 @@ class Writer:
         await lane.close()
         unknown = _in_flight(batches)
         for log in unknown:
-            log.take_back_following()  # The following batch's transaction locks the owner epoch
+            # The transaction of `log.following` locks the owner epoch, so the advance below would wait for it.
+            log.take_back_following()
         kept = await self._epochs.advance_or_fence({log: log.owner_epoch for log in unknown})
         missing: dict[TopicLog, AppendBatch] = {}
         for log, batch in unknown.items():

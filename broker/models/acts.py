@@ -43,7 +43,7 @@ class Act(models.Model):
     error = models.TextField(default="")
     error_code = models.CharField(max_length=64, db_default="")
     progress = models.JSONField(null=True)
-    message = models.BinaryField(null=True)  # The entry to publish, or NULL after the act has ended
+    message = models.BinaryField(null=True)  # The entry that an unfinished act is to publish; otherwise NULL
     who = models.TextField()
     origin = models.TextField()  # For example "command line" or "console 127.0.0.1"
     reason = models.TextField(default="")

@@ -67,8 +67,8 @@ class CursorChunk(models.Model):
 class PendingAck(models.Model):
     """A range of entries that were delivered together and are not acked yet.
 
-    The table is UNLOGGED. For an Exclusive or Failover consumer, only the sum of `messages` over all rows of the
-    consumer is correct.
+    The table is UNLOGGED. The ranges of an Exclusive or Failover consumer may include acked entries. The first row of
+    such a consumer counts the unacked messages of all its rows, and `messages` is 0 in the other rows.
     """
 
     delivery_id = models.BigIntegerField(primary_key=True)

@@ -1,6 +1,6 @@
 """One broker process.
 
-This file has over 400 lines, because it creates, starts and stops all parts of the broker.
+This file is long because it creates, starts and stops all parts of the broker.
 """
 
 from __future__ import annotations
@@ -532,7 +532,10 @@ class Broker:
         self.topic_lists.all_changed()
 
     def _report_anew(self) -> None:
-        """Put every topic into the next report, because a Celery task may have deleted rows of clients."""
+        """Put every topic into the next report, to restore the session rows of connected clients.
+
+        A Celery task deletes these rows if no heartbeat was stored for a while, or if their owner epoch is out of date.
+        """
         self.reporter.report_anew(self.topics.all())
 
     def _serves(self) -> bool:

@@ -25,12 +25,13 @@ YOUNG_OBJECTS: Final = 700
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30
 LOOK_EVERY_S: Final = 1.0
+# Limits for the usual full collections, which skip the objects that `gc.freeze` has set aside.
 PAUSE_SHARE: Final = 500  # Collections take at most 1/500 of the time
 AT_LEAST_S: Final = 10.0
 # If peak memory grows by this much, the next collection comes earlier.
 GROWTH_BYTES: Final = 16 * 1024 * 1024
 GROWING_SHARE: Final = 20  # Collections take at most 1/20 of the time while memory grows
-# Limits for collections of all objects.
+# The same limits for the rarer collections of all objects.
 ALL_SHARE: Final = 5000
 ALL_AT_LEAST_S: Final = 600.0
 ALL_GROWTH_BYTES: Final = 64 * 1024 * 1024

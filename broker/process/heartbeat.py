@@ -26,9 +26,9 @@ class Heartbeat:
     def __init__(
         self, pool: ConnectionPool, *, may_store: Callable[[], bool], on_late: Callable[[], None]
     ) -> None:
-        """`on_late` is called if no heartbeat was stored for `SILENT_S` seconds.
+        """`on_late` is called after the first heartbeat that follows a gap of `SILENT_S` seconds or more.
 
-        By then, a Celery task may have deleted the rows of connected clients.
+        During the gap, a Celery task may have deleted the rows of connected clients.
         """
         self._pool = pool
         self._may_store = may_store

@@ -1,7 +1,8 @@
 """The page /metrics.
 
-The page is made in slices, so that the broker can serve messages between two slices. prometheus_client makes only the
-metrics of the process, because it cannot pause.
+The page is made in slices, so that the broker can serve messages between two slices. prometheus_client makes its
+metrics without a pause, so its registry has only the few metrics of the whole broker. This module makes the metrics of
+topics, subscriptions and namespaces.
 """
 
 from __future__ import annotations

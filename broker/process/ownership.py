@@ -39,6 +39,7 @@ CHANNELS = (
     "vela_topics",
 )
 _RETRY_S = 0.2
+_SILENT_WAIT_S = 1.0  # After `kill -9` of the earlier broker, PostgreSQL frees the lock within milliseconds
 
 
 class BrokerAlreadyRuns(Exception):
@@ -74,12 +75,21 @@ class Ownership:
         Raises BrokerAlreadyRuns or psycopg.Error.
         """
         self._connection = await self._connect()
-        deadline_s = asyncio.get_running_loop().time() + self._settings.lock_wait_s
+        loop, limit_s = asyncio.get_running_loop(), self._settings.lock_wait_s
+        began_s, is_said = loop.time(), False
         while not await store.try_lock(self._connection):
-            if asyncio.get_running_loop().time() >= deadline_s:
+            waited_s = loop.time() - began_s
+            if waited_s >= limit_s:
                 holder = await self._describe_holder(self._connection)
                 await self._connection.close()
-                raise BrokerAlreadyRuns(holder)
+                raise BrokerAlreadyRuns(
+                    f"another broker already runs on this database ({holder}); "
+                    "stop it, or point DATABASE_URL at another database"
+                )
+            if waited_s >= _SILENT_WAIT_S and not is_said:
+                is_said = True
+                holder = await self._describe_holder(self._connection)
+                logger.warning("waiting at most %s s for another broker's lock (%s)", limit_s, holder)
             await asyncio.sleep(_RETRY_S)
         await self._announce(self._connection)
         await self._listen(self._connection)
@@ -182,7 +192,7 @@ class Ownership:
     def _notified(self, channel: str, payload: str) -> None:
         try:
             self._on_notify(channel, payload)
-        except Exception:  # An error in another part must not end the lock
+        except Exception:  # An error in another part must not close the lock's connection
             logger.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:
@@ -196,12 +206,6 @@ class Ownership:
 
     async def _describe_holder(self, connection: Connection) -> str:
         holder = await store.holder(connection)
-        who = (
-            f"{holder.host} pid {holder.pid}, started {holder.started_at:%Y-%m-%d %H:%M:%S %Z}"
-            if holder
-            else "unknown"
-        )
-        return (
-            f"another broker already runs on this database ({who}); "
-            "stop it, or point DATABASE_URL at another database"
-        )
+        if holder is None:
+            return "unknown"
+        return f"{holder.host} pid {holder.pid}, started {holder.started_at:%Y-%m-%d %H:%M:%S %Z}"

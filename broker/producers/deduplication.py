@@ -201,7 +201,7 @@ class TopicDeduplication:
         mark = Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))
         # The SEND command may lack a batch's last sequence id or a chunk's id.
         found = mark_of_entry(request.data, flags)
-        # A copied entry still has the name and sequence ids of its original producer.
+        # A client may send a copy of another producer's entry, whose header has that producer's name and sequence ids.
         if found is not None and found[0] == producer.name:
             mark = found[1]
         self._marks[id(request)] = (request, mark)

@@ -78,7 +78,7 @@ class DeduplicationKeeper:
         )
         ledgers = topic.log.ledgers
         if through is None:
-            # The topic's last owner may have crashed before its first flush.
+            # The topic's last owner may have crashed before it stored any state, so replay the last log entries.
             last = ledgers.last_position()
             through = Position(last.ledger_id, max(-1, last.entry_id - UNKNOWN_TAIL_ENTRIES))
         deduplication = TopicDeduplication(through)
@@ -170,7 +170,10 @@ class DeduplicationKeeper:
             self._forgetting.discard(topic.topic_id)
 
     def tidy(self, topic: DeduplicatedTopic) -> None:
-        """Forget absent producers. Drop the state if deduplication is off and no repeated message is waiting."""
+        """Forget producers that were last seen more than `expiry_ms` ago.
+
+        If deduplication is off and no repeated message is waiting, drop the state instead.
+        """
         deduplication = topic.deduplication
         if deduplication is None:
             return

@@ -53,10 +53,10 @@ class GroupOffsets:
         return await _offset_of(topic, subscription)
 
     async def commit(self, topic: Topic, name: str, offset: int, peer: str) -> int:
-        """Store durably that the group has consumed everything before `offset`, and return the group's offset.
+        """Store durably that the group has consumed everything before `offset`. Safe to repeat.
 
-        Creates the group if it does not exist. Never moves the offset back. Safe to repeat. `peer` is the client's
-        address without the port.
+        Creates the group if it does not exist. Never moves the offset back. Returns the group's offset, which is higher
+        than `offset` if the group had already consumed more. `peer` is the client's address without the port.
 
         Raises SubscriptionBusy while consumers are attached to the subscription. Raises NotAllowed for an invalid name
         or an offset beyond the end of the topic. Raises ServiceNotReady if the topic changes during the call. Raises

@@ -61,13 +61,16 @@ class ParkedPulls:
         return len(self._table)
 
     def take_changed(self, most: int) -> dict[QueueKey, list[ParkedPull]]:
-        """Take the changed queues with their parked pulls. `most` limits the number of queues."""
+        """Return at most `most` queues whose parked pulls have changed, with the pulls that are parked now.
+
+        Later calls return a queue again only if its parked pulls change again.
+        """
         taken = [self._changed.pop() for _ in range(min(most, len(self._changed)))]
         queues = self._table.queues()
         return {key: list(queues.get(key, ())) for key in taken}
 
     def changed_again(self, keys: Iterable[QueueKey]) -> None:
-        """Mark queues as changed again."""
+        """Make `take_changed` return these queues again."""
         self._changed.update(keys)
 
     def waits_for(self, name: TopicName) -> bool:

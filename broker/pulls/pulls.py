@@ -54,9 +54,10 @@ class Pulls:
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store that a group has consumed everything before `offset`, and return the group's offset. Safe to repeat.
+        """Store that a group has consumed everything before `offset`. Safe to repeat.
 
-        `peer` is the client's address without the port. Raises TopicNotFound and the errors of `GroupOffsets.commit`.
+        Returns the group's offset, which is higher than `offset` if the group had already consumed more. `peer` is the
+        client's address without the port. Raises TopicNotFound and the errors of `GroupOffsets.commit`.
         """
         return await self._offsets.commit(await self._queue(topic, queue), subscription, offset, peer)
 

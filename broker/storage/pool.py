@@ -63,7 +63,7 @@ async def repeat_until_done(
 ) -> T:
     """Make a call, and repeat it while the database is unavailable. The call must be safe to repeat.
 
-    `what` names the call in the log. Raises all other errors at once.
+    `what` names the call in the log. If the call fails for another reason, raises its error without repeating the call.
     """
     delay_s = _RETRY_FIRST_S
     while True:

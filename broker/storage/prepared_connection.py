@@ -1,7 +1,7 @@
 """Prepared statements and COPY on a connection whose socket the event loop watches.
 
-`PreparedConnection` does not use psycopg's cursor, because that cursor took a third of the broker's CPU time for a
-commit.
+`PreparedConnection` does not use psycopg's cursor, because that cursor took a third of the CPU time that the broker
+spends on a commit.
 """
 
 from __future__ import annotations

@@ -152,8 +152,9 @@ class Consumer(Member):
 
         `on_durable` is called once, even if the ack fails.
 
-        A Pulsar client that discards an entry grants only one permit. This method grants the permits for the other
-        messages of the entry, unless `permits_settled` is True or the client could not decrypt the entry.
+        If `validation_error` is given, the client discarded the entries. A Pulsar client then grants only one permit
+        for each entry, so this method grants the permits for the other messages of each batch. It grants none if
+        `permits_settled` is True or if the client could not decrypt the entries.
         """
         if self.is_open:
             self._subscription.ack(

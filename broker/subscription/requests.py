@@ -78,7 +78,9 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) means there is no message
-    batch_size: int  # Number of messages in the batch, up to and including this message; 0 if no batch
+    # Index of the message in its batch, plus 1; 0 if it is not in a batch. This is the size of the batch, unless
+    # compaction removed the messages after this message.
+    batch_size: int
     mark_delete: Position
 
 

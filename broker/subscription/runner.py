@@ -1,6 +1,6 @@
 """Pass events to the state machine of one subscription, and carry out the effects that the machine returns.
 
-This file has over 400 lines because each event and each effect needs a few lines.
+This file is long because each event and each effect needs a few lines.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ class SubscriptionRunner:
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
-        # `flow` returns only SEND, and the call of `pump` below carries it out.
+        # The machine returns only `Wish.SEND`, which `pump` below carries out.
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
         self.pump()
@@ -290,7 +290,8 @@ class SubscriptionRunner:
     ) -> None:
         """Apply the acks of one command in memory. The flusher stores the cursor later.
 
-        If `returns_permits` is set, the client discarded the entries and granted one permit for each entry.
+        If `returns_permits` is true, the client discarded the entries and granted only one permit for each entry. The
+        broker then grants the permits for the other messages of each batch.
         """
         if validation_error is not None:
             self.carry_out(self._machine.acks.thrown_away(consumer, validation_error))
@@ -366,7 +367,7 @@ class SubscriptionRunner:
         return entries
 
     def next_due_ms(self) -> int | None:
-        """Return when `run_due` must be called next, or None if nothing is planned."""
+        """Return when `run_due` must be called next, or None if no call is needed."""
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
@@ -421,7 +422,7 @@ class SubscriptionRunner:
 
     @property
     def undo_act_id(self) -> int:
-        """The id of the last act that an operator could undo, or 0 if there was none."""
+        """The id of the last act with an undo window, or 0 if there was none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:
@@ -453,7 +454,7 @@ class SubscriptionRunner:
             self._traced.put_back()
 
     def stored(self, flush: CursorFlush) -> None:
-        """Note that the changes of a flush are stored."""
+        """Record that the changes of a flush are stored."""
         self._machine.stored(flush.mark_delete)
         if self._flushing_since_s:
             self._around.instruments.ack_latency.observe(time.monotonic() - self._flushing_since_s)

@@ -3,7 +3,7 @@
 An act is a change that the broker records, for example an operator's skip of messages. The delivery story records which
 consumers got and acked each entry.
 
-This file has over 400 lines because it has many properties and short methods.
+This file is long because it has many properties and short methods.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class SubscriptionTopic(Protocol):
         """Return the number of consumers of all subscriptions, including readers."""
 
     def consumer_left(self, now_ms: int) -> None:
-        """Note that the topic was in use until `now_ms`."""
+        """Remember that the topic was in use until `now_ms`."""
 
     def forget_subscription(self, subscription: Subscription) -> None:
         """Forget a subscription that was deleted, or the cursor of a reader that has left."""
@@ -98,10 +98,10 @@ class SubscriptionReporter(Protocol):
     """The reporter that keeps the console's tables up to date."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Note that the subscription changed."""
+        """Put the subscription into the next report."""
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Note that a consumer left."""
+        """Report that a consumer left."""
 
 
 class Subscription(SubscriptionRunner):
@@ -378,7 +378,8 @@ class Subscription(SubscriptionRunner):
 
         async def store(connection: Connection, owner_epoch: int) -> bool | None:
             nonlocal sent
-            sent = self.type  # If this attach was cancelled, a later attach may have changed the type
+            # This write continues even if its attach is cancelled, so a later attach may have changed the type.
+            sent = self.type
             return await cursor_store.set_type(
                 connection,
                 topic_id=self.log.topic_id,
@@ -441,7 +442,7 @@ class Subscription(SubscriptionRunner):
         )
 
     def topic_ended(self) -> None:
-        """Note that the topic is terminated."""
+        """Record that the topic is terminated."""
         self.carry_out(self._machine.topic_ended())
 
     # -- acks by the broker itself -------------------------------------------------------------------------------
@@ -477,11 +478,14 @@ class Subscription(SubscriptionRunner):
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:
-        """Note the position at which the cursor begins."""
+        """Remember the requested position of the cursor."""
         self._state.begin_at(position)
 
     def place(self) -> Position:
-        """Return the position after mark-delete. Until mark-delete moves, `begin_at` can override this position."""
+        """Return the position after mark-delete.
+
+        If mark-delete has not moved since `begin_at`, return the position given to `begin_at` instead.
+        """
         return self._state.place()
 
     def unacked_through(self, position: Position) -> list[Range]:
@@ -500,7 +504,7 @@ class Subscription(SubscriptionRunner):
             self.mark_dirty()
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an act acked an entry, except for the messages in the bitset `left`."""
+        """Record that an act acked an entry, except for the messages in the bitset `left`."""
         self._machine.act_passed(position, left)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:

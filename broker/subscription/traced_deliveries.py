@@ -74,7 +74,7 @@ class TracedDeliveries:
         *,
         cumulative: bool,
     ) -> None:
-        """Note the traced entries that are now completely acked."""
+        """Record the traced entries that are now completely acked."""
         if not self._delivered:
             return
         now_ns = time.time_ns()
@@ -89,7 +89,7 @@ class TracedDeliveries:
             self.stored()
 
     def flushing(self) -> None:
-        """Note that a flush has begun to store the acks."""
+        """Record that a flush has begun to store the acks."""
         self._flushing += self._acked
         self._acked = []
 

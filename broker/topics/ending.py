@@ -225,7 +225,10 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Pause appends, and yield the loaded topics. Until the block ends, none of the other topics can be loaded."""
+        """Pause appends to the topics in `names` that are loaded, and yield these topics.
+
+        The other topics in `names` cannot be loaded before the block ends.
+        """
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()

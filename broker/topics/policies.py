@@ -185,7 +185,8 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # If an answer of PostgreSQL was lost, the repeated statement changed nothing, so `stored` is False.
+        # If PostgreSQL's answer was lost after the change, the repeated statement changed nothing, and `stored` is
+        # False.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(

@@ -1,4 +1,7 @@
-"""Compute smoothed rates per second from cumulative counts. A flow is a stream of counted messages."""
+"""Compute smoothed rates per second from cumulative counts. A flow is a stream of counted messages.
+
+Once a second, the broker reports changed topics and subscriptions to the tables that the console shows.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _SLOW_PER_S: Final = 1.0
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = MEASURED_OVER_S * 1000  # Other flows have ended after a pause of this length
 _MOST_PATIENCE_MS: Final = 30_000
-# Forget closed topics only once in this many reports, because a search of all topics takes time.
+# Number of reports between two searches for closed topics. A search looks at all topics, which takes time.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """One topic in the memory of the process that owns it.
 
-This file has over 400 lines, because half of the code declares and connects the parts of a topic.
+This file is long because half of the code declares and connects the parts of a topic.
 """
 
 from __future__ import annotations
@@ -217,7 +217,8 @@ class Topic:
         self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
         self.last_used_ms = clock.now_ms()  # Time when a client last left
-        self.asked_ms = self.last_used_ms  # Time when the topic was last opened or last in use
+        # Time when `Topics.open` last returned this topic, or when `may_leave` last found it in use
+        self.asked_ms = self.last_used_ms
 
     @property
     def owner_epoch(self) -> int:
@@ -237,7 +238,8 @@ class Topic:
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
         """Run a write that has no effect if another broker has taken over the topic.
 
-        If the result is None, the topic is closed. Raises psycopg.Error if PostgreSQL refuses the write.
+        Returns the result of `call`. If another broker has taken over, closes the topic and returns None. Raises
+        psycopg.Error if PostgreSQL refuses the write.
         """
         return await self._epochs.write(self.log, call, what=what)
 

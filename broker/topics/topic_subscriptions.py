@@ -129,17 +129,19 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         *,
         by_attaching: bool = False,
         remaining: int | None = None,
+        begins_at: Position | None = None,
     ) -> Subscription:
         """Return the durable subscription of this name, or create it.
 
-        Cancelling this call does not stop the creation.
+        `begins_at` is the requested position, if different from `start`: compaction may keep an entry there that the
+        log has trimmed. Cancelling this call does not stop the creation.
 
         Raises SubscriptionNotFound if `by_attaching` is True and the policies forbid automatic creation. Raises
         NotAllowed if a reader uses the name, or if the topic has reached its maximum number of durable subscriptions.
         Also raises TopicFenced, ServiceNotReady, PersistenceFailed and psycopg.Error.
         """
         return await self._tasks.finish(
-            self._find_or_create(name, type_, start, properties, by_attaching, remaining)
+            self._find_or_create(name, type_, start, properties, by_attaching, remaining, begins_at)
         )
 
     async def _find_or_create(
@@ -150,6 +152,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         properties: dict[str, str],
         by_attaching: bool,
         remaining: int | None,
+        begins_at: Position | None,
     ) -> Subscription:
         topic, log = self._topic, self._topic.log
         async with self.creating:
@@ -186,7 +189,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 subscription_id, state = await self._stored(name)
             # Entries may have been appended during the write. A subscription that begins at LATEST gets these entries.
             subscription = self.add(subscription_id, name, type_, Cursor(log.ledgers, log.index, state))
-            subscription.begin_at(start)
+            subscription.begin_at(start if begins_at is None else begins_at)
             return subscription
 
     async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:

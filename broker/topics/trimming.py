@@ -54,7 +54,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors first. If a cursor moves after that, its old position still counts.
+                # Read the cursors before querying the undo windows and bookmarks. If a cursor moves during the query,
+                # its old position still limits the trim.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -122,7 +123,7 @@ class Trimmer:
 def _acked_entries(topic: Topic) -> int | None:
     """Return the number of old entries that nobody needs, or None if nothing limits the trim.
 
-    After a crash, a cursor returns to its stored mark-delete position.
+    The entries after a cursor's stored mark-delete position are needed, because the cursor returns there after a crash.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)

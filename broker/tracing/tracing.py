@@ -35,6 +35,8 @@ STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
 _LONGEST_PARENT: Final = 128
+# OpenTelemetry's loggers warn about each tracestate that is malformed or too long, and show parts of it.
+_WARNS_FOR_EACH_MESSAGE: Final = ("opentelemetry.trace.propagation.tracecontext", "opentelemetry.trace.span")
 # The first six bytes of an entry are a magic number and a checksum. The next four bytes are the metadata size.
 _METADATA_SIZE: Final = slice(6, 10)
 _METADATA: Final = 10
@@ -56,6 +58,8 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("vela", __version__)
         self._propagator = TraceContextTextMapPropagator()
+        for name in _WARNS_FOR_EACH_MESSAGE:
+            logging.getLogger(name).setLevel(logging.ERROR)
         self._second = 0
         self._spans = 0
         self._has_failed = False

@@ -89,7 +89,7 @@ class Housekeeping:
             subscriptions = list(topic.subscriptions.values())
             needed = [each.cursor.mark_delete for each in subscriptions]
             if (cached := topic.log.oldest_cached()) is not None:
-                # Acks of cached entries must not wait until the index is read from PostgreSQL.
+                # Keep the message index of cached entries, so that their acks need not wait for a read from PostgreSQL.
                 needed.append(cached)
             topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:

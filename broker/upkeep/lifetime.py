@@ -156,7 +156,10 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Attach the files of offloaded ledgers, drop segments, and update `pin`."""
+        """Attach the files of offloaded ledgers, drop segments, and update `pin`.
+
+        `pin` is the subscription that keeps the oldest closed segment from being dropped, or None.
+        """
         await self._guarded(self.offloads.turn(), "offloaded ledgers")
         while await self._segment_drops.turn():
             pass

@@ -1,4 +1,7 @@
-"""Attach the ledger files that jobs have written, and delete files that nobody needs."""
+"""Attach the ledger files that jobs have written, and delete files that nobody needs.
+
+After a file is attached, the broker reads the ledger from the file instead of from PostgreSQL.
+"""
 
 from __future__ import annotations
 

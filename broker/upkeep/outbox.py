@@ -1,6 +1,7 @@
 """Move messages from the outbox table into topics.
 
-Each topic or partition receives its rows in the order of their ids. A refused row loses its place.
+Each topic or partition receives its rows in the order of their ids. A refused row is tried again after a minute, so
+later rows may overtake it.
 
 One statement stores a message and deletes its row, so each row is moved exactly once.
 """
@@ -89,7 +90,7 @@ class OutboxMover:
         self._work.set()
 
     def refused_later(self, row_id: int, error: BrokerError) -> None:
-        """Store this row's refusal in the next turn."""
+        """Let the task store this row's refusal."""
         self._refusals.append((row_id, error))
         self._work.set()
 
@@ -136,7 +137,8 @@ class OutboxMover:
     async def _move(self, name: str) -> None:
         topic = self._topics.setdefault(name, _Topic())
         topic.last_used_s = asyncio.get_running_loop().time()
-        # Open the producers before reading rows. Opening fails while a closed producer is still moving rows.
+        # Open the producers before reading rows. Opening fails while the topic is still storing rows of a closed
+        # producer. These rows are still in the table. If this task read the rows now, it would send them again.
         try:
             lanes = await self._lanes(name, topic)
         except BrokerError as error:

@@ -53,12 +53,15 @@ class Supervisor:
         return self._stop_asked
 
     def __enter__(self) -> Self:
-        """Make SIGINT, SIGTERM and SIGHUP ask for a stop instead of killing this process."""
+        """Make SIGINT, SIGTERM and SIGHUP ask for a stop instead of killing this process.
+
+        A SIGHUP that is ignored stays so, for `nohup`.
+        """
         self._waker.setblocking(False)
         self._alarm.setblocking(False)
         signal.set_wakeup_fd(self._alarm.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:  # nohup keeps its meaning
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._handlers[number] = signal.signal(number, self._ask_to_stop)
         self._handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         return self

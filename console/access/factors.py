@@ -15,7 +15,7 @@ __all__ = ["add_factor", "remove_factor", "renew_codes"]
 def add_factor(user: User, secret: str, code: str, *, origin: str) -> list[str]:
     """Give a user a second factor, and return the recovery codes.
 
-    Raises FactorRefused if `code` does not belong to `secret`, or if the user already has a second factor.
+    Raises FactorRefused if `code` does not match `secret`, or if the user already has a second factor.
     """
     with transaction.atomic():
         codes = second_factor.switch_on(user, secret, code)

@@ -1,1 +1,1 @@
-"""Export the log of changes, for audits and spreadsheets."""
+"""Export the act log, for audits and spreadsheets."""

@@ -51,7 +51,7 @@ _ALSO_BY_THEMSELVES: Final = frozenset(("set_password", "remove_second_factor"))
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
     """Yield a file of acts in pieces. The newest act comes first.
 
-    An empty piece follows each page of acts. It tells the caller to send what is waiting.
+    After each page of acts, an empty piece tells the caller to send the pieces that it has gathered.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)

@@ -26,7 +26,7 @@ class RuleRefused(Exception):
 
 
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
-    """Create or change a rule. A change ends the rule's open alerts without a notification.
+    """Create or change a rule. A change clears the rule's firing alerts without a notification.
 
     Raises RuleRefused if the name is taken, the rule was deleted, or no more rules are allowed.
     """

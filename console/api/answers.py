@@ -1,6 +1,6 @@
 """Answers about acts, topics, clients, messages, policies and namespaces.
 
-This file has over 400 lines, because each answer is a class with many fields.
+This file is long because each answer is a class with many fields.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ class Stats(_Answer):
     waiting_acts: int
 
 
-# Declared as a list, because programs for OpenAPI 3.0 cannot read the schema of a tuple.
+# Declared as a list, because OpenAPI 3.0 tools cannot read the schema of a tuple.
 _Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 

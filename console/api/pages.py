@@ -19,7 +19,7 @@ def next_token(*key: str | float) -> str:
 
 
 def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
-    """Return the key in a token. For an empty token, return the key of the first page.
+    """Return the key in a token. For an empty token, return `first`, which comes before all rows.
 
     Raises Problem for a token that is unreadable or does not fit the list.
     """

@@ -202,7 +202,7 @@ class DeadLetters:
     messages: int  # Messages published so far
     subscriptions: int
     consumers: int
-    backlog_messages: int  # Sum of the largest backlog on each partition
+    backlog_messages: int  # Each partition adds the largest backlog of its durable subscriptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +215,7 @@ class SlowestCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestSegment:
-    """The oldest segment, if it contains the first unacked entry."""
+    """The oldest segment (a pair of tables in PostgreSQL), if it contains the first unacked entry."""
 
     id: int
     closed_ms: int  # 0 if the segment is still open
@@ -285,8 +285,8 @@ class Snapshot:
         return {"consumer": consumer.name} if is_alone else {"consumer_key": consumer.key}
 
     @property
-    def is_draining_at_all(self) -> bool:
-        """Whether consumers ack."""
+    def consumers_ack(self) -> bool:
+        """Whether the state or the rate of acks says that consumers ack."""
         return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
 
     @property

@@ -1,4 +1,4 @@
-"""Read the values of form fields. The `read_` functions raise ValidationError for unreadable text."""
+"""Read the values of form fields. The `read_` functions raise ValidationError for unreadable or ambiguous text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_message_id(text: str, *, topic: str = "", is_partitioned: bool = False)
     """Parse a message id and return it as `ledger:entry[:partition[:batch index]]`.
 
     If `text` has only three numbers, the third is the partition on a partitioned topic, and the batch index on other
-    topics.
+    topics. If `topic` is the partition with this number, the id is ambiguous, and the function raises ValidationError.
     """
     try:
         found = MessageId.parse(text.strip())

@@ -41,7 +41,7 @@ class PartitionsForm(forms.Form):
         return [(each, each in ticked) for each in self._all]
 
     def parameters(self) -> dict[str, Any]:
-        """Return the act's parameter `partitions`, or {} for all partitions. The form must be valid."""
+        """Return the act's `partitions` parameter, or {} for all partitions. The form must be valid."""
         if not self.has_boxes:
             text = self.cleaned_data["partitions"].strip()
             return {"partitions": text} if text else {}

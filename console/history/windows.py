@@ -1,4 +1,8 @@
-"""The time windows of charts."""
+"""The time windows of charts.
+
+The numbers of a chart are stored in buckets. The length of a bucket is its resolution: 10 s, 1 minute, 10 minutes or
+1 hour.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +105,7 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """Return the half-open range of time to read at each resolution.
 
-    `until_ms` tells up to when the buckets of each resolution are complete.
+    `until_ms` maps each resolution to the time up to which its buckets are complete.
     """
     found = {}
     from_ms = frame.from_ms

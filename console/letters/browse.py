@@ -63,7 +63,9 @@ class FoundLetters:
 def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -> FoundLetters:
     """Find the letters that a subscription has not acked, or all stored letters if `subscription` is empty.
 
-    `by` names the property that holds the reason. If `by` is empty, the search tries the usual names.
+    `by` names the property with the reason why a consumer failed to process the message. If `by` is empty, the search
+    tries the usual names. Letters with the same reason, original topic and subscription form a group.
+
     Raises AskedInvalid if the topic lacks the subscription, or has more than 32 partitions.
     """
     asked = Asked(

@@ -17,7 +17,7 @@ __all__ = ["MOST_GROUPS", "Group", "Groups", "Letter", "letter_of"]
 MOST_GROUPS: Final = 50
 _MOST_TEXT: Final = 300
 _UNFIT: Final = re.compile("[\0\r\n]")
-# Names of properties that may hold the reason, best first.
+# Names of properties that may hold the reason, best first, in lower case and without "-" and "_".
 _REASONS: Final = (
     "exception",
     "exceptionmessage",
@@ -81,7 +81,7 @@ class Group:
     """Letters with the same reason, original topic and subscription."""
 
     reason_name: str
-    reason: str  # The whole text, because `redrive_filter` needs it
+    reason: str  # Never shortened, because `redrive_filter` selects letters with exactly this text
     topic: str
     subscription: str
     letters: int = 0

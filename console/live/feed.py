@@ -24,7 +24,7 @@ EVERY_PAGE: Final = "page"  # The channel-layer group that every stream joins
 _KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
-# psycopg stops waiting at this interval to notice Ctrl-C. A notification ends the wait at once.
+# By default, psycopg wakes every 0.1 s to check for Ctrl-C. A longer interval does not delay notifications.
 _WAKE_S: Final = 5.0
 
 T = TypeVar("T")

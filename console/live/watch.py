@@ -81,7 +81,10 @@ class Watch:
                 await self._connection.close()
 
     async def _look(self) -> Chrome | None:
-        """Return the database's answer, or None if it fails or is late. A later call returns a late answer."""
+        """Return the database's answer, or None if the query fails or takes longer than ANSWER_S seconds.
+
+        If the answer comes later, a later call returns it.
+        """
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="asking for signs of life")
             self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())

@@ -56,7 +56,7 @@ class BacklogAnalysis:
     oldest_append_ms: int = 0
     newest_append_ms: int = 0
     is_whole: bool = True
-    # "holes" means that some acks were not read.
+    # "time" or "entries" if that limit was reached, "holes" if `acked_beyond` did not read all acks, otherwise "".
     stopped_by: str = ""
 
 

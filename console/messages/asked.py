@@ -32,7 +32,8 @@ MOST_ROWS: Final = 500
 
 _MOST_ID: Final = (1 << 63) - 1
 _MOST_INDEX: Final = (1 << 31) - 1
-# Clients print the id of a message in a batch as ledger:entry:partition:index. The console leaves out the partition.
+# The console writes the id of a message in a batch as ledger:entry:index. Clients print it as
+# ledger:entry:partition:index. Both forms match; `read_spot` ignores the partition.
 _SPOT: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,19})(?::(-1|[0-9]{1,10}))?(?::([0-9]{1,10}))?")
 _MARK: Final = re.compile(r"(.{1,64})@([0-9]{1,18})")
 

@@ -23,7 +23,7 @@ MOST_LANES = 32
 class Lane:
     """The log of a topic or partition, with the ranges to read.
 
-    An entry's log index is its position, counted over all ledgers of the log.
+    An entry's log index is the number of entries before it in the log, including trimmed entries.
     """
 
     topic_id: int
@@ -148,8 +148,8 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that the search continues at a mark.
 
-    If another lane holds the mark, a lane also keeps the entries with the mark's append time. `Scan` skips the
-    entries that the previous page read.
+    In a lane without the mark's ledger, the search continues at the mark's append time, and includes the entries with
+    exactly this time. `Scan` skips the entries that the previous page read.
     """
     spot = mark.spot
     others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]

@@ -30,7 +30,8 @@ class Piece:
     entries: Sequence[StoredEntry]
     # Each step is the distance from the previous returned entry, counted in log entries.
     steps: Sequence[int]
-    gone: int  # Number of entries trimmed or moved before the query ran
+    # Number of entries that the broker trimmed, or moved to another table or to a file, before the query ran
+    gone: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,8 @@ class Looked:
     bytes: int = 0
     matched: int = 0
     unjudged: Counter[Trouble] = field(default_factory=Counter)
-    gone: int = 0  # Entries trimmed or moved during the search
+    # Entries that the broker trimmed, or moved to another table or to a file, during the search
+    gone: int = 0
     oldest_ms: int = 0  # 0 if no entry was opened
     newest_ms: int = 0
     stopped_by: StoppedBy = "end"

@@ -35,7 +35,7 @@ class CursorAt:
     name: str
     mark_delete_ledger: int
     mark_delete_entry: int
-    delays: bool  # True if messages wait for their delivery times
+    delays: bool  # Whether the subscription holds delayed messages back until they are due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ class Arrival:
 def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_page: str) -> str:
     """Begin a login and return the login server's URL for the browser.
 
-    Raises ServerAway if the server's addresses cannot be read.
+    Raises ServerAway if the server gives no usable discovery document.
     """
     server = login_server(settings.oidc_issuer)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -75,7 +75,7 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     """Complete a login and return the user's claims.
 
     Raises LoginRefused if the login is unknown, too old or refused, or if a check of the answer fails.
-    Raises ServerAway if the server gives no usable answer, or if the client's secret cannot be read.
+    Raises ServerAway if the server gives no usable answer, or if VELA_OIDC_CLIENT_SECRET_FILE cannot be read.
     """
     begun = asked.session.get(_KEY, {})
     kept = begun.pop(asked.GET.get("state", ""), None)

@@ -1,4 +1,4 @@
-"""The addresses and keys that the OpenID Connect server publishes."""
+"""The endpoints and keys that the OpenID Connect server publishes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LoginServer:
 
 
 def login_server(issuer: str) -> LoginServer:
-    """Return the server's addresses, which are cached for an hour.
+    """Return the server's endpoints, which are cached for an hour.
 
     Raises ServerAway if the discovery document cannot be read, names another issuer, or lacks a valid endpoint.
     """
@@ -96,7 +96,7 @@ def _read(document: dict[str, Any], url: str) -> KeySet:
 
 
 def forget() -> None:
-    """Empty the caches of addresses and keys."""
+    """Empty the caches of endpoints and keys."""
     _servers.clear()
     _keys.clear()
 

@@ -1,4 +1,4 @@
-"""After a correct password, store the user in the session until the login is complete."""
+"""Store the user in the session between the password and the second factor."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ class OwnPreferences:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if is_api_path(request.path):
-            translation.activate("en")  # Django does not call process_view for unknown URLs
+            # The API answers in English. This is done here, because Django does not call process_view for unknown URLs.
+            translation.activate("en")
         if self._async:
             return self.get_response(request)  # No reset is needed, because each request has its own context
         try:

@@ -1,4 +1,4 @@
-"""Queries of the act log. An act is an operator's change, such as a cursor reset."""
+"""Queries of the act log. An act is a logged change, such as a cursor reset."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class StateCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseConnections:
-    """Connections of all clients to the PostgreSQL server."""
+    """Connections of all programs to the PostgreSQL server."""
 
     in_use: int
     most: int  # max_connections minus the reserved connections
@@ -72,7 +72,7 @@ class DatabaseConnections:
 
 
 def database_connections() -> DatabaseConnections:
-    """Count the clients' connections to the PostgreSQL server."""
+    """Count the connections of all programs to the PostgreSQL server."""
     return fetch(DatabaseConnections, "overview", "connections", {})[0]
 
 

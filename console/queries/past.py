@@ -92,7 +92,8 @@ def past_of(
         frame,
         [each for each in readings if each.subscription_id == subscription_id],
         [each for each in readings if each.subscription_id == 0],
-        # If part of the frame was not read, the backlog after that part is unknown.
+        # If no point lies in the frame, the numbers of the last point before the frame still hold. If a part of the
+        # frame was not read, points may lie there, so the numbers are unknown.
         now=Level()
         if last is None or not_read
         else Level(backlog_messages=last.backlog, stored_bytes=last.stored_bytes),

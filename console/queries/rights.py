@@ -82,7 +82,7 @@ class Scope:
 
     @property
     def of_topics(self) -> dict[str, Any]:
-        """The parameter `namespace_ids` of queries over topics. The value None means all namespaces."""
+        """The `namespace_ids` parameter of queries over topics. The value None means all namespaces."""
         return {"namespace_ids": None if self.namespace_ids is None else list(self.namespace_ids)}
 
     def has_acts_of(self, namespace: str) -> bool:
@@ -93,7 +93,7 @@ class Scope:
 
     @property
     def of_acts(self) -> dict[str, Any]:
-        """The parameters of queries over acts or runs. They are names, because a deleted namespace has no id."""
+        """The parameters of queries over acts or runs: names instead of ids, because a deleted namespace has no id."""
         return {
             "namespaces": None if self.namespaces is None else list(self.namespaces),
             "tenants": None if self.tenants is None else list(self.tenants),
@@ -115,7 +115,10 @@ def grants_of(user_id: int) -> list[GrantRow]:
 
 
 def grants_of_role(role: str) -> list[GrantRow]:
-    """Return an admin grant for each tenant in which clients with this role are admins."""
+    """Return an admin grant for each tenant that clients with this role may administer.
+
+    `role` is the role in a client's token. It is not a role of a user.
+    """
     return fetch(
         GrantRow, "rights", "grants_of_role", {"role": role, "admin": Role.ADMIN, "limit": NAMESPACES_MOST}
     )

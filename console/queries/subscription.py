@@ -57,7 +57,7 @@ class SubscriptionHead:
     state_since_ms: int | None
     drain_s: int | None  # Estimated seconds from updated_ms until the backlog is empty
     message_rate_in: float | None
-    delays: bool  # Whether messages wait for their delivery times
+    delays: bool  # Whether the subscription holds delayed messages back until they are due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

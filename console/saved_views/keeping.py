@@ -95,10 +95,11 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the patterns of the namespaces in which other users of a view must be operators.
+    """Return the `shared_in` that a view of this list gets when a user with these rights shares it.
 
-    Spaces separate the patterns. An empty result means that the view cannot be shared. Other users must be operators
-    because filters can contain names and parts of messages.
+    The result has patterns of namespaces, separated by spaces. Other users of the view must be operators in all these
+    namespaces, because filters can contain names and parts of messages. If the result is empty, the user cannot share
+    the view.
     """
     if saved_list.namespace:
         return saved_list.namespace if (rights.role_in(saved_list.namespace) or 0) >= Role.OPERATOR else ""

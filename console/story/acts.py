@@ -1,4 +1,4 @@
-"""Find the acts (operator changes) that affected one message."""
+"""Find the acts that affected one message. An act is a logged change, such as the reset of a cursor."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def _begins_beyond(act: ActOnMessage, place: Place, batch_index: int) -> bool:
     if act.remaining is None or act.inside is None or act.position is None or _place(act.inside) != place:
         return False
     if act.how == "move" and act.position != act.after:
-        return False  # Consumers had acked past the target
+        # Consumers had acked past `position`, so `remaining` does not describe the batch `inside`.
+        return False
     left_alone = int(act.remaining, 16)
     return 0 <= batch_index < (left_alone & -left_alone).bit_length() - 1
 

@@ -1,4 +1,7 @@
-"""The delivery story of one message: its recorded events, and the acts (operator changes) that affected it."""
+"""The delivery story of one message: its recorded events, and the acts that affected it.
+
+An act is a logged change, such as the reset of a cursor.
+"""
 
 from __future__ import annotations
 

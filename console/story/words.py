@@ -1,6 +1,6 @@
 """Words for the delivery story of a message.
 
-The story consists of recorded events and of acts. An act is a change by an operator.
+The story consists of recorded events and of acts. An act is a logged change, such as a cursor reset.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The parameter `since`, which says how far a page has read a topic."""
+"""The `since` parameter, which says how far a page has read a topic.
+
+A page looks at a topic again and again. Each look is one search backwards from the end of the log.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ _SINCE: Final = re.compile(rf"([0-9]{{1,15}})-([0-9]{{1,15}})@({_PLACE}(?:,{_PLA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The end of the log at the last request, and two counts over all requests."""
+    """The end of the log at the last look, and two totals over all looks."""
 
-    matched: int  # Number of messages
-    skipped: int  # Number of entries
+    matched: int  # Number of new messages that match
+    skipped: int  # Number of new entries that no look has read
     places: tuple[Place, ...]  # Last entry of the topic, or of each partition
 
     def __str__(self) -> str:

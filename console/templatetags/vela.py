@@ -1,6 +1,6 @@
 """Template filters and tags of the console's pages.
 
-An act is a change that an operator plans and then applies. A cure is a remedy that a diagnosis suggests.
+An act is a logged change, such as a cursor reset. A cure is a remedy that a diagnosis suggests.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
 
 @register.filter
 def count(number: int | str | None) -> str:
-    """Write a number, or a dash for None or a text. A failed template lookup gives an empty text."""
+    """Format a number. Return a dash for None and for a string: a failed template lookup gives an empty string."""
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
 
 
@@ -102,31 +102,31 @@ def may_act_on(rights: Rights, name: str) -> bool:
 
 @register.filter
 def seconds(value: float | None) -> str:
-    """Write a length of time given in seconds."""
+    """Format a length of time given in seconds."""
     return numerals.UNKNOWN if value is None else numerals.span(value)
 
 
 @register.filter
 def latency(value: int | None) -> str:
-    """Write a latency given in milliseconds."""
+    """Format a latency given in milliseconds."""
     return numerals.latency(value)
 
 
 @register.filter
 def plural(number: int | str | None, word: str) -> str:
-    """Write a number with its noun, such as 3 consumers."""
+    """Format a number with its noun, such as 3 consumers."""
     return nouns.counted(number if isinstance(number, int) else None, word)
 
 
 @register.filter
 def entries(number: int) -> str:
-    """Write a number of entries."""
+    """Format a number of entries."""
     return nouns.counted(number, "entry")
 
 
 @register.filter
 def batches(number: int) -> str:
-    """Write a number of batches."""
+    """Format a number of batches."""
     return nouns.counted(number, "batch")
 
 
@@ -303,7 +303,7 @@ def part(context: Context, block: Block) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def ago(context: Context, then: int | datetime | None) -> SafeString | str:
-    """Write how long ago a time was."""
+    """Return how long ago a time was."""
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
@@ -321,7 +321,7 @@ def ago(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def moment(context: Context, then: int | datetime | None) -> SafeString | str:
-    """Write a time and how long ago it was."""
+    """Format a time, and add how long ago it was."""
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
@@ -340,7 +340,7 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
-    """Write the beginning and the end of a period."""
+    """Format the beginning and the end of a period."""
     if until_ms == at_ms:
         return moment(context, at_ms)
     now_ms = context["now_ms"]

@@ -1,4 +1,4 @@
-"""The acts in the menu of a topic's page. An act is a change by an operator."""
+"""The acts in the menu of a topic's page. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ topic_forms: Final[dict[str, type[ActForm]]] = {
 }
 """The form of each act, by the act's name in URLs."""
 
-# The tables of bookmarks and compactions offer these acts.
+# The menu leaves these acts out. The page's lists of bookmarks and compactions offer them.
 _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["form_address", "refusal_in_form"]
 
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
-_HOW_FAR: Final = ("shift", "back_time")  # Values of the parameter `to` that the rewind form offers
+_HOW_FAR: Final = ("shift", "back_time")  # Values of the `to` parameter that the rewind form offers
 
 
 def form_address(act: ActView) -> str:

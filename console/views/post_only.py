@@ -23,7 +23,8 @@ def post_only(
 ]:
     """Let POST through to the view, and redirect GET to the page with the form.
 
-    After a login, a browser repeats a POST as GET. `names` are the view's arguments that the page's URL needs.
+    If the user is not logged in, a POST leads to the login page. After the login, the browser requests the same URL
+    with GET. `names` are the view's arguments that the page's URL needs.
     """
 
     def decorate(

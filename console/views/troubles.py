@@ -15,7 +15,7 @@ __all__ = ["troubles"]
 @require_safe
 @viewer
 def troubles(request: HttpRequest, rights: Rights) -> JsonResponse:
-    """Answer with the data of the server-sent event `health`."""
+    """Answer with the data of the live stream's `health` event."""
     state = chrome()
     notices = notices_of(state, state.waiting_in(rights.scope))
     return JsonResponse(notices.to_json(), headers={"Cache-Control": "private, no-store"})

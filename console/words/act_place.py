@@ -1,4 +1,7 @@
-"""The link that leads back from an act's page. An act is a change that an operator plans and then applies."""
+"""The link that leads back from an act's page to what the act changed.
+
+An act is a logged change, such as a cursor reset.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,11 @@ class ActPlace:
 
 
 def place_of(act: ActView) -> ActPlace:
-    """Return the link that leads back from the act's page."""
+    """Return a link to what the act changed: a subscription, a topic or a namespace.
+
+    If the subscription, topic or namespace does not exist, the link leads to a page above it, such as the topic of a
+    deleted subscription. For an act on a user, the link leads to the acts.
+    """
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:
         return ActPlace(name=_("the acts"), url=reverse("console:acts"))

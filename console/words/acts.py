@@ -1,4 +1,4 @@
-"""Words for acts. An act is a change that an operator plans and then applies."""
+"""Words for acts. An act is a logged change, such as a cursor reset."""
 
 from __future__ import annotations
 
@@ -325,7 +325,11 @@ def loses_messages(plan: Mapping[str, Any]) -> bool:
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return words for the act's effect on messages acked since the preview, or "" if there is no effect."""
+    """Return how the acks between preview and act changed the result, or "" if they did not.
+
+    The page shows the text below the number of acked messages. The text calls these messages "them", as in "3 of them
+    were not skipped".
+    """
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0

@@ -24,5 +24,5 @@ _NOUNS: Final[Mapping[str, Callable[[int], str]]] = {
 
 
 def counted(number: int | None, noun: str) -> str:
-    """Write a number and its noun in the reader's language. If the number is None, write a dash."""
+    """Format a number with its noun in the reader's language. If the number is None, use a dash."""
     return _NOUNS[noun](0 if number is None else number).format(number=count(number))

@@ -1,4 +1,4 @@
-"""Functions that write numbers, sizes, rates and times. An unknown value becomes a dash."""
+"""Format numbers, sizes, rates and times as text. An unknown value becomes a dash."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _LAST_MS = 253_402_300_799_000 - 86_400_000
 
 
 def count(number: int | None) -> str:
-    """Write a number with narrow spaces, such as 12 408."""
+    """Format a number with narrow spaces, such as 12 408."""
     return UNKNOWN if number is None else f"{number:,}".replace(",", _GAP)
 
 
 def size(size_bytes: int | None) -> str:
-    """Write a size with a decimal unit, such as 12.5 kB."""
+    """Format a size with a decimal unit, such as 12.5 kB."""
     if size_bytes is None:
         return UNKNOWN
     value, unit = float(size_bytes), 0
@@ -54,7 +54,7 @@ def size(size_bytes: int | None) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """Write a rate, such as 12.5/s."""
+    """Format a rate, such as 12.5/s."""
     if per_second is None:
         return UNKNOWN
     if per_second >= 99.5:
@@ -63,7 +63,7 @@ def rate(per_second: float | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """Write a length of time in one or two units, such as 2 h 10 min."""
+    """Format a length of time in one or two units, such as 2 h 10 min."""
     if seconds < 0.95:
         return f"{max(seconds, 0):.1f}{_GAP}s"
     if seconds < 99.5:
@@ -78,7 +78,7 @@ def span(seconds: float) -> str:
 
 
 def latency(latency_ms: int | None) -> str:
-    """Write a latency, such as 12 ms or 1.5 s."""
+    """Format a latency, such as 12 ms or 1.5 s."""
     if latency_ms is None:
         return UNKNOWN
     if latency_ms < 1000:
@@ -87,7 +87,7 @@ def latency(latency_ms: int | None) -> str:
 
 
 def ago(then_ms: int, now_ms: int) -> str:
-    """Write a time relative to now, such as "5 min ago"."""
+    """Format a time relative to now, such as "5 min ago"."""
     if then_ms > now_ms + 999:
         return _("in {span}").format(span=span((then_ms - now_ms) / 1000))
     if now_ms - then_ms < 950:
@@ -101,7 +101,7 @@ def is_time(then_ms: int) -> bool:
 
 
 def clock(then_ms: int, now_ms: int) -> str:
-    """Write a time with milliseconds in the user's zone. Omit today's date."""
+    """Format a time with milliseconds in the user's zone. Omit today's date."""
     if not is_time(then_ms):
         return _("{number} (not a time)").format(number=then_ms)
     zone = timezone.get_current_timezone()
@@ -126,13 +126,13 @@ in_zone = lazy(_in_zone, str)
 
 
 def in_utc(time_ms: int) -> str:
-    """Write a time in UTC, such as 2026-03-01T14:30:00.000Z."""
+    """Format a time in UTC, such as 2026-03-01T14:30:00.000Z."""
     then = datetime.fromtimestamp(time_ms / 1000, UTC)
     return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_text(time_ms: int) -> str:
-    """Write a time in the user's zone. Add the UTC offset if a clock change repeats the time."""
+    """Format a time in the user's zone. Add the UTC offset if a clock change repeats the time."""
     then = datetime.fromtimestamp(time_ms / 1000, timezone.get_current_timezone())
     if _is_unclear(then):
         return then.isoformat(" ", "milliseconds")

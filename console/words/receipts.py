@@ -1,4 +1,4 @@
-"""The effects of an act, as rows of tables. An act is a change that an operator plans and then applies."""
+"""The effects of an act, as rows of tables. An act is a logged change, such as a cursor reset."""
 
 from __future__ import annotations
 

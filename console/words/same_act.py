@@ -1,4 +1,4 @@
-"""Ways to plan an act again. An act is a change that an operator plans and then applies."""
+"""Ways to plan an act again. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def same_act(act: ActView, api_url: str) -> SameAct | None:
 
 
 def _argument(value: Any) -> str:
-    """Quote text that `vela acts plan` would read as JSON."""
+    """Write a value as an argument of `vela acts plan`. Quote text that the command would read as JSON.
+
+    The command never reads a decimal number, such as 1.5, as JSON.
+    """
     if not isinstance(value, str):
         return json.dumps(value)
     try:

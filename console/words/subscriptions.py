@@ -127,7 +127,7 @@ def label_of(word: StateWord) -> str:
 
 
 def state_numbered(word: str) -> int:
-    """Return the number under which a state is stored, or 0 for an unknown word."""
+    """Return the number under which a state is stored, or 0 for "unknown" and for any other word."""
     return next((number for number, known in _WORDS.items() if known == word), 0)
 
 

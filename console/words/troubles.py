@@ -127,6 +127,8 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
 def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
     """Return the current troubles, each with the time of the last sign of life.
 
+    BROKER_STOPPED has the time of the stop instead. The time is None if there was never a sign of life.
+
     While Celery beat is silent, the worker is not checked, because beat sends the worker no tasks.
     """
     found: dict[Trouble, int | None] = {}

@@ -194,6 +194,19 @@ def test_a_second_ctrl_c_kills_processes_that_have_not_stopped(
     assert capsys.readouterr().out == "stuck was killed after a second signal to stop\n"
 
 
+@pytest.mark.parametrize(("number", "stops"), [(signal.SIGINT, True), (signal.SIGHUP, False)])
+def test_an_ignored_ctrl_c_stops_and_an_ignored_hangup_does_not(number: signal.Signals, stops: bool) -> None:
+    """A shell without job control ignores SIGINT for its background jobs."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
+            signal.raise_signal(number)
+            assert supervisor.stop_asked is stops
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
 def test_a_second_sigterm_does_not_hasten_the_stop(
     make: MakeChild, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ DOMAINS: Final = ("persistent", "non-persistent")
 DEFAULT_NAMESPACE: Final = "public/default"
 """The namespace of a topic whose name has none."""
 _ENTITY: Final = re.compile(r"(?!\.+\Z)[-=:.\w]+", re.ASCII)
-_PARTITION: Final = re.compile(r".+-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
+_PARTITION: Final = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +44,17 @@ class TopicName:
         tenant, namespace, local_name = parts
         _check_namespace(f"{text!r} is not a topic name", tenant, namespace)
         match = _PARTITION.fullmatch(local_name)
+        if (match[1] if match else local_name) in (".", ".."):
+            raise InvalidTopicName(
+                f"{text!r} is not a topic name: the local name must not be . or .., because clients and proxies"
+                " resolve these in a URL"
+            )
         return cls(
             domain=domain,
             tenant=tenant,
             namespace=namespace,
             local_name=local_name,
-            partition=int(match[1]) if match else None,
+            partition=int(match[2]) if match else None,
         )
 
     @property

@@ -141,6 +141,14 @@ class ActContext:
         """
         return await self.topics.open_named(self.act.topic_name)
 
+    async def begin(self) -> None:
+        """Record that the act begins its change, so that the act no longer expires.
+
+        If this broker dies before it stores the result, the next broker applies the act again, however late.
+        """
+        if self.act.progress is None:
+            await self.report({})
+
     async def report(self, progress: Mapping[str, Any]) -> None:
         """Store the progress of the act."""
         await repeat_until_done(
@@ -232,7 +240,8 @@ class ActKind(ABC, Generic[P]):
         """Do what the plan says. Return the result as JSON, or None if the result is already stored.
 
         `apply` must be safe to repeat, because a broker may die before it stores the result. A long act calls
-        `context.report`.
+        `context.report`. Every other act calls `context.begin` before its change, unless it stores the result together
+        with the change.
 
         Raises BrokerError if the act fails, and PartlyDone if an error stops the act halfway.
         """

@@ -77,6 +77,7 @@ class DirectKind(ActKind[P]):
         meanwhile = _meanwhile(planned, effect)
         if complaint := _why_not(planned, effect, meanwhile) or _drift_complaint(planned, meanwhile):
             raise ActConflict(complaint, preview=self._planned(effect))
+        await context.begin()
         await self.carry_out(context, given)
         return effect.to_json() | meanwhile
 
@@ -91,6 +92,7 @@ class DirectKind(ActKind[P]):
         if complaint := _joint_complaint(measured, context.act.plan or {}):
             preview = [part_json(each.part, self._planned_again(each)) for each in measured]
             raise ActConflict(complaint, preview=Plan(shown=merged_plan(preview)))
+        await context.begin()
         results: list[dict[str, Any]] = []
         error: BrokerError | None = None
         published = sum(each.published for each in measured)

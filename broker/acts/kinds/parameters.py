@@ -45,7 +45,7 @@ class NoSubscription(NothingToActOn):
 
 
 class AlreadySo(ActInvalid):
-    """The wanted state already exists."""
+    """The act's change is already made. For example, the subscription to pause is already paused."""
 
 
 @dataclass(frozen=True, slots=True)

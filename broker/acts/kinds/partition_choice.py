@@ -1,4 +1,4 @@
-"""Parse the parameter `partitions`, such as "0,2,5-7"."""
+"""Parse the `partitions` parameter, such as "0,2,5-7"."""
 
 from __future__ import annotations
 

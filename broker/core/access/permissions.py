@@ -76,7 +76,7 @@ def check_grant(subject: Subject, roles: Iterable[str]) -> None:
 
 
 CLUSTER: Final = Subject()
-"""The broker itself, as the subject of an action."""
+"""The broker itself, as the target of an action."""
 
 _Permissions = Mapping[str, AbstractSet[Permission]]  # Keyed by role
 

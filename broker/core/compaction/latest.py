@@ -23,7 +23,7 @@ class LatestByKey:
 
     def __init__(self, *, retain_keyless: bool) -> None:
         self._retain_keyless = retain_keyless
-        # A large message is stored as its uuid. Any other message is stored as a position.
+        # The value is the uuid of a message sent in chunks, and the result of `_place` for any other message.
         self._latest: dict[Key, int | str] = {}
         self._unfinished: set[str] = set()  # Uuids of large messages whose last chunk is missing
 
@@ -31,7 +31,7 @@ class LatestByKey:
         return len(self._latest)
 
     def see(self, entry: CompactionEntry) -> None:
-        """Record an entry's messages. Call this in log order, before `kept`."""
+        """Record an entry's messages. Make all calls in log order, before the first call of `kept`."""
         if entry.chunk_uuid is not None:
             self._see_chunk(entry, entry.chunk_uuid)
             return

@@ -71,7 +71,7 @@ class AckChunks:
         return EARLIEST
 
     def block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of the block that contains this entry."""
+        """Return the bits of this entry's block. A block is BLOCK_ENTRIES consecutive entries of a chunk."""
         bits = self.bits.get(chunk_key(ledger_id, entry_id))
         if bits is None:
             return 0

@@ -94,7 +94,8 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
 def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
     """Count everything that is acked in `one` but not in `other`.
 
-    `other.chunks` must be empty. The totals of `one` and `other` must be correct.
+    `other.chunks` must be empty. The totals of both sets must be correct. In contrast, `acked_only_in` ignores
+    `one.totals`.
     """
     if other.mark_delete <= one.mark_delete:
         return Totals(*(mine - theirs for mine, theirs in zip(one.totals, other.totals, strict=True)))

@@ -1,7 +1,7 @@
 """The cursor of one subscription: mark-delete, the acks beyond mark-delete, and the totals of everything acked.
 
 The members of an entry are the messages of its batch.
-This file has over 400 lines, because it holds one state and every method that changes the state.
+This file is long because it holds one state and every method that changes the state.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Cursor:
         return max(self._mark_delete, self._highest_acked)
 
     @property
-    def has_holes(self) -> bool:
-        """Whether any entry beyond mark-delete is wholly acked."""
+    def has_individual_acks(self) -> bool:
+        """Whether an entry that is not wholly acked lies before a wholly acked entry."""
         return self._highest_acked > self._mark_delete
 
     @property
@@ -115,7 +115,7 @@ class Cursor:
         return self._ledgers.next_after(self._mark_delete)
 
     def acked_block(self, ledger_id: int, entry_id: int) -> int:
-        """Return one bit for each entry of a block of 1,024 entries. A 1 means wholly acked.
+        """Return the bits of the block of 1,024 entries that contains this entry. A 1 means wholly acked.
 
         The bits of entries at or below mark-delete have no meaning.
         """
@@ -135,8 +135,11 @@ class Cursor:
         """Count the wholly acked entries from `first` to `last`. `first` must lie beyond mark-delete."""
         return self._acked.count_in(ledger_id, first, last)
 
-    def holes(self, limit: int = 1000) -> Iterator[Range]:
-        """Yield runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last)."""
+    def individually_acked(self, limit: int = 1000) -> Iterator[Range]:
+        """Yield runs of wholly acked entries beyond mark-delete, as (ledger_id, first, last).
+
+        Pulsar calls these entries individually deleted.
+        """
         for count, run in enumerate(self._acked.runs(self._mark_delete, LATEST)):
             if count >= limit:
                 return
@@ -461,7 +464,8 @@ class Cursor:
             if position > self._highest_acked:
                 self._highest_acked = position
             return
-        if not self._acked and entry_id & CHUNK_MASK:  # Mark-delete stays in the same chunk
+        if not self._acked and entry_id & CHUNK_MASK:
+            # No acks lie beyond mark-delete, and it stays in its chunk of 32,768 entries, so there is nothing to drop.
             self._mark_delete = position
             return
         if self._acked.sets:

@@ -67,7 +67,7 @@ class AckOverlay:
     mark_delete: Position = LATEST  # Mark-delete right after the act
     through: Position = EARLIEST  # Highest cumulative ack at or below `mark_delete`
     chunks: tuple[AckChunk, ...] = ()
-    # Acks beyond mark-delete that the act added.
+    # Not client acks, but the act's own acks beyond `mark_delete`. An undo removes these acks.
     passed: tuple[AckChunk, ...] = ()
 
 

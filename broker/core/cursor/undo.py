@@ -117,7 +117,7 @@ def merge_undo(
     passed = AckChunks(overlay.passed)
     for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
         _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
-    # Leave out the act's own acks. Client acks of these entries are in the overlay.
+    # Leave out the entries that the act acked. `merged` already has the client acks of these entries.
     now.subtract(passed)
     _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)

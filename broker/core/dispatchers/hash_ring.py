@@ -45,7 +45,7 @@ def _points_of_name(name: str) -> Sequence[int]:
 class HashRing:
     """Maps hash slots to consumers for AUTO_SPLIT.
 
-    A label is a consumer's name plus a number. Consumers with equal names need different labels.
+    A label is a consumer's name plus a number. The ring gives different labels to consumers with equal names.
     """
 
     def __init__(self, points: int = DEFAULT_POINTS) -> None:

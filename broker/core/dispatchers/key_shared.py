@@ -300,7 +300,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         owner = self._selector.select(slot) if waiting else None
         if owner is not None:
             moved = self._replay.move(-1 - slot, owner.key)
-            if owner is not holder and moved < waiting:  # Chunks may wait for `holder`
+            # The entries that did not move may be chunks in the queue of `holder`, so sort the chunks again.
+            if owner is not holder and moved < waiting:
                 self._sort_chunks()
 
     # -- dispatch ------------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ class SingleActiveDispatcher:
         """Do nothing: this dispatcher does not record single entries."""
 
     def postpone(self, position: Position) -> None:
-        """Do nothing: the dispatch loop stops at this entry."""
+        """Do nothing: dispatch stops at an entry that must wait, and reads it again later."""
 
     def replay(self, positions: Iterable[Position]) -> None:
         """Do nothing: this dispatcher has no replay set."""

@@ -15,7 +15,8 @@ class Retention:
     """The limits within which a topic keeps acked entries. -1 means no limit, 0 means keep none."""
 
     time_ms: int  # Trim a ledger when its youngest entry is older than this
-    size_bytes: int  # Trim a topic of at least this size; unacked entries count too
+    # Trim the oldest ledger while the topic has at least this size. The size includes unacked entries.
+    size_bytes: int
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
         """Return whether retention allows the broker to trim a topic's oldest ledger.

@@ -95,7 +95,7 @@ class DuplicateFilter:
             self._pushed[name] = stored.copy()
 
     def is_stored(self, name: str, mark: Mark) -> bool:
-        """Return whether the entry counts as stored."""
+        """Return whether the stored sequence ids cover all messages of the entry."""
         stored = self._stored.get(name)
         return stored is not None and stored.covers(mark)
 

@@ -13,4 +13,4 @@ class DepartureCause(StrEnum):
     CLOSED = "closed"
     LOST = "lost"  # The connection or the broker's process ended
     BROKER = "broker"  # The broker closed the consumer
-    INCOMPATIBLE = "incompatible"  # The client is too old to split batches
+    INCOMPATIBLE = "incompatible"  # The client is too old to receive part of a batch

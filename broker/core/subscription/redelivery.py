@@ -69,7 +69,8 @@ class ReplaySet(PositionSet):
 class RedeliveryCounts:
     """The redelivery count of each entry.
 
-    With `every_send`, the count also rises when the entry's consumer leaves.
+    The count rises with each requested redelivery, for example after a negative ack. With `every_send`, the count also
+    rises when the entry's consumer leaves.
     """
 
     __slots__ = ("_counts", "_every_send")

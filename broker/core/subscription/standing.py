@@ -185,7 +185,7 @@ class Standing:
         return self.state
 
     def _patience_ms(self, sample: Sample) -> int:
-        # A slow consumer may pause again, but only while it is connected.
+        # While no consumer is connected, gaps between earlier acks of consumers do not lengthen the wait before STUCK.
         if self._acked_by_consumers and not sample.has_consumers:
             return _STUCK_AFTER_MS
         return self._ack_gap.patience_ms(_STUCK_AFTER_MS)
@@ -226,7 +226,7 @@ class Standing:
         return SubscriptionState.WATCHING
 
     def _remember_gap(self, sample: Sample) -> None:
-        # A consumer is not slow while it is not connected.
+        # If consumers came or went during the gap, forget the gap: it does not show how slowly consumers ack.
         gap_ms = sample.now_ms - self._progress_ms
         if not self._came_or_went and gap_ms < LONGEST_WAIT_MS:
             self._ack_gap.add(gap_ms)

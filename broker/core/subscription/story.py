@@ -2,7 +2,7 @@
 
 An entry *comes back* when a delivery of the entry ends without an ack.
 
-This file has over 400 lines because every event changes the same state.
+This file is long because every event changes the same state.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class DeliveryStory:
         self._watch()
 
     def use_type(self, *, keeps_order: bool) -> None:
-        """Note whether the dispatcher keeps order. Call this method only while no consumer is connected."""
+        """Set whether the dispatcher keeps order. Call this method only while no consumer is connected."""
         self._keeps_order = keeps_order
         self._sent.clear()
         self._watch()
@@ -142,7 +142,7 @@ class DeliveryStory:
         cursor: Cursor,
         now_ms: int,
     ) -> None:
-        """Note that entries were sent to a consumer. `entries` must be ascending and not empty."""
+        """Record that entries were sent to a consumer. `entries` must be ascending and not empty."""
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
@@ -167,7 +167,7 @@ class DeliveryStory:
     def returned(
         self, event: StoryEvent, consumer: StoryConsumer, pending: Sequence[PendingRun], now_ms: int
     ) -> None:
-        """Note that deliveries to a consumer ended without an ack."""
+        """Record that deliveries to a consumer ended without an ack."""
         self._growing.clear()
         if not self._records_all:
             for ledger_id, first, last, delivered_ms, count in pending:
@@ -180,7 +180,7 @@ class DeliveryStory:
         self._watch()
 
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
-        """Note that an Exclusive or Failover subscription will redeliver all unacked entries."""
+        """Record that an Exclusive or Failover subscription will redeliver all unacked entries."""
         sent, runs = self._sent, list(self._sent)
         self._growing.clear()
         parts = _of_consumers(runs, cursor)
@@ -201,8 +201,13 @@ class DeliveryStory:
         self._watch()
 
     def _leave_out_from(self, position: Position, runs: Sequence[_Sent], cursor: Cursor, now_ms: int) -> None:
-        """Count the unacked entries from `position` on. `position` must come after the mark-delete position."""
-        events = 1 if self._records_all else 2  # If the delivery was not recorded, count it too
+        """Count the unrecorded events of the unacked entries from `position` on.
+
+        `position` must come after the mark-delete position.
+        """
+        # Count each entry's return. Count its delivery too if `_records_all` is not set. If it is set, the delivery is
+        # already recorded.
+        events = 1 if self._records_all else 2
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last
             if (ledger_id, last) < position:
@@ -223,7 +228,7 @@ class DeliveryStory:
             yield ledger_id, since, until
 
     def acked(self, consumer: StoryConsumer | None, position: Position, completed: bool, now_ms: int) -> None:
-        """Note an ack of an entry or of some of its messages. `consumer` is None if the broker itself acked."""
+        """Record an ack of an entry or of some of its messages. `consumer` is None if the broker itself acked."""
         if self._records_all or position in self._again:
             event = StoryEvent.ACKED if completed else StoryEvent.PARTLY_ACKED
             self._note(event, consumer or _BROKER, *_span(position), now_ms)
@@ -233,7 +238,7 @@ class DeliveryStory:
     def acked_through(
         self, event: StoryEvent, consumer: StoryConsumer | None, newly: Sequence[Range], now_ms: int
     ) -> None:
-        """Note that a cumulative ack or message expiry has acked entries."""
+        """Record that a cumulative ack or message expiry has acked entries."""
         again = self._again
         for ledger_id, first, last in newly:
             runs: Iterable[tuple[int, int, int, int]] = ((0, ledger_id, first, last),)
@@ -247,7 +252,7 @@ class DeliveryStory:
             self._watch()
 
     def discarded(self, event: StoryEvent, position: Position, now_ms: int) -> None:
-        """Note that the broker acked an entry because no consumer may get it."""
+        """Record that the broker acked an entry because no consumer may get it."""
         if self._records_all or event is StoryEvent.CORRUPT or position in self._again:
             self._note(event, _BROKER, *_span(position), now_ms)
         if self._again.discard(position):
@@ -256,7 +261,7 @@ class DeliveryStory:
     def lettered(
         self, event: StoryEvent, consumer: StoryConsumer, position: Position, topic: str, now_ms: int
     ) -> None:
-        """Note that the broker wrote an entry to a retry-letter or dead-letter topic."""
+        """Record that the broker wrote an entry to a retry-letter or dead-letter topic."""
         self._note(event, consumer, *_span(position), now_ms, detail=topic)
 
     def moved(self, mark_delete: Position) -> None:
@@ -381,22 +386,22 @@ def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent
 def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
     """Yield ranges of the entries that are not fully acked. `runs` must be in ascending order."""
     mark_delete = cursor.mark_delete
-    holes = cursor.holes(sys.maxsize) if cursor.has_holes else iter(())
-    hole = next(holes, None)
+    acked_runs = cursor.individually_acked(sys.maxsize) if cursor.has_individual_acks else iter(())
+    acked = next(acked_runs, None)
     for ledger_id, first, last in runs:
         if (ledger_id, last) <= mark_delete:
             continue
         if ledger_id == mark_delete.ledger_id:
             first = max(first, mark_delete.entry_id + 1)
-        while hole is not None and (hole[0], hole[2]) < (ledger_id, first):
-            hole = next(holes, None)
-        while hole is not None and hole[0] == ledger_id and hole[1] <= last:
-            if first < hole[1]:
-                yield ledger_id, first, hole[1] - 1
-            first = hole[2] + 1
+        while acked is not None and (acked[0], acked[2]) < (ledger_id, first):
+            acked = next(acked_runs, None)
+        while acked is not None and acked[0] == ledger_id and acked[1] <= last:
+            if first < acked[1]:
+                yield ledger_id, first, acked[1] - 1
+            first = acked[2] + 1
             if first > last:
                 break  # The acked range may reach into the next run
-            hole = next(holes, None)
+            acked = next(acked_runs, None)
         if first <= last:
             yield ledger_id, first, last
 
@@ -417,7 +422,10 @@ def _span(position: Position) -> tuple[int, int, int]:
 def _runs(
     positions: Sequence[Position], count_of: Callable[[Position], int] | None
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Split ascending positions into runs of equal redelivery counts. Yield (count, ledger_id, first, last)."""
+    """Split ascending positions into runs of consecutive entries with equal redelivery counts.
+
+    Yields (count, ledger_id, first, last).
+    """
     if not positions:
         return
     ledger_id, first = positions[0]

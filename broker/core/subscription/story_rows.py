@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 
-# A row of recorded events covers at most this many entries.
+# A row covers at most this many entries, unless its event is UNRECORDED.
 MOST_ENTRIES: Final = 1024
 MOST_ROWS: Final = 5_000  # PostgreSQL stores this many rows in about 50 ms
 
@@ -63,7 +63,9 @@ class StoryBuffer:
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._rows: list[StoryRow] = []
-        self.round = 0  # Number of calls of `take`; rows that `take` has returned must not change
+        # Number of calls of `take`. A story must not change a row after this number has risen, because `take` has
+        # returned the row.
+        self.round = 0
 
     @property
     def has_room(self) -> bool:

@@ -34,6 +34,10 @@ def check_name(name: str) -> None:
     check_storable("subscription", name)
     if name != name.strip():
         raise NotAllowed(f"subscription name {name!r} begins or ends with spaces; remove them")
+    if name in (".", ".."):
+        raise NotAllowed(
+            f"subscription name {name!r} is resolved in a URL by clients and proxies; choose another"
+        )
     if name in RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
         raise NotAllowed(f"subscription name {name!r} is reserved; choose another")
 

@@ -5,7 +5,9 @@ The application does not use Django's request handler, because that handler uses
 
 from __future__ import annotations
 
+import asyncio
 import json
+from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -16,7 +18,7 @@ from django.urls import Resolver404, URLPattern
 from django.urls.resolvers import RegexPattern, URLResolver
 from ninja.responses import NinjaJSONEncoder
 
-from broker.core.errors import AuthenticationFailed, NotAuthorized, TooManyRequests
+from broker.core.errors import AuthenticationFailed, InvalidTopicName, NotAuthorized, TooManyRequests
 from broker.doors.admin.absent import why_absent
 from broker.doors.admin.api import API, refusal
 from broker.doors.admin.refusals import status_of
@@ -37,8 +39,15 @@ _RESOLVER: Final = URLResolver(
 
 
 _OPENAPI_PATH: Final = "/admin/v2/openapi.json"
-# Building this document during a request would block the event loop for a tenth of a second.
-_OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
+
+
+@cache
+def _openapi() -> bytes:
+    """Return the description of the API.
+
+    The first call takes some tenths of a second, too long for the event loop and for each start of the broker.
+    """
+    return json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 
 
 class AdminPages:
@@ -58,7 +67,7 @@ class AdminPages:
         try:
             request.principal = await principal_of(self._broker, scope)
             answer = await self._answer(request, scope)
-        except (AuthenticationFailed, NotAuthorized, TooManyRequests) as error:
+        except (AuthenticationFailed, InvalidTopicName, NotAuthorized, TooManyRequests) as error:
             answer = refusal(status_of(error), str(error))
         headers = [
             (name.lower().encode(), value.encode())
@@ -79,7 +88,7 @@ class AdminPages:
         raw = scope.get("raw_path")
         path = raw.decode("ascii") if raw else quote(scope["path"])
         if path == _OPENAPI_PATH and request.method == "GET":
-            return HttpResponse(_OPENAPI, content_type="application/json")
+            return HttpResponse(await asyncio.to_thread(_openapi), content_type="application/json")
         try:
             found = _RESOLVER.resolve(path.rstrip("/"))
         except Resolver404:

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Catalogue", "named", "require_name"]
 
-_NAME: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
+_NAME: Final = re.compile(r"(?!\.+\Z)[-=:.\w]{1,255}", re.ASCII)
 
 
 def require_name(what: str, name: str) -> None:
     """Raise Refused(412) if a name is not valid."""
     if not _NAME.fullmatch(name):
-        raise Refused(412, f"{what} name is not valid: use letters, digits and -=:._, 255 at most")
+        raise Refused(
+            412, f"{what} name is not valid: use letters, digits and -=:._, but not only dots, 255 at most"
+        )
 
 
 def named(domain: str, tenant: str, namespace: str, topic: str) -> TopicName:
@@ -57,7 +59,7 @@ class Catalogue:
         return roles
 
     async def granted_admins(self, tenant: str) -> list[str]:
-        """Return the roles with permission to administer a tenant. The tenant need not exist."""
+        """Return the same roles as `admin_roles`, even if the tenant does not exist yet."""
         return await repeat_until_done(
             self._broker.pool, lambda c: namespaces.granted_admins(c, tenant), what="reading permissions"
         )

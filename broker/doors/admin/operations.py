@@ -23,6 +23,7 @@ from ninja import NinjaAPI, Router
 
 from broker.core.access.permissions import Action, Subject
 from broker.core.access.principal import Principal
+from broker.core.errors import InvalidTopicName
 from broker.doors.admin.catalogue import named
 from broker.doors.admin.request import AdminRequest
 
@@ -70,7 +71,10 @@ class _Segment:
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        return unquote_plus(value, errors="strict")  # For Django, a ValueError means no match
+        try:
+            return unquote_plus(value, errors="strict")
+        except UnicodeDecodeError:  # Django would take this ValueError for a path that does not match
+            raise InvalidTopicName(f"{value} in the path is not percent-encoded UTF-8") from None
 
     def to_url(self, value: str) -> str:
         return value

@@ -105,7 +105,10 @@ async def delete_partitioned_topic(
 async def create_missed_partitions(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> None:
-    """Do nothing: a topic and its partitions are stored in one transaction, so no partition can be missing."""
+    """Check that the topic is partitioned. Create nothing, because no partition can be missing.
+
+    A topic and its partitions are stored in one transaction.
+    """
     name = named(domain, tenant, namespace, topic)
     if not (await Catalogue(request.broker).require(name)).partitions:
         raise Refused(404, "Topic is not partitioned")

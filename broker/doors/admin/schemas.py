@@ -114,7 +114,7 @@ async def get_schema(request: AdminRequest, tenant: str, namespace: str, topic: 
 async def get_schema_version(
     request: AdminRequest, tenant: str, namespace: str, topic: str, version: int
 ) -> SchemaResponse:
-    """Return a version of a schema."""
+    """Return the schema with this version number."""
     for each in await _stored(request, tenant, namespace, topic):
         if each.version == version:
             return SchemaResponse.of(each)
@@ -169,7 +169,7 @@ async def test_compatibility(
 async def get_version_by_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, payload: SchemaPayload
 ) -> VersionResponse:
-    """Return the version of a stored schema."""
+    """Return the version number of the schema in the request body."""
     definition = payload.definition()
     for each in await _stored(request, tenant, namespace, topic):
         if each.schema.is_same(definition):

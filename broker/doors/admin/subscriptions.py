@@ -127,7 +127,7 @@ async def create_subscription(
     at: Body[ResetCursorData | str | None] = None,
     replicated: bool = False,
 ) -> None:
-    """Create a subscription at a message id, "earliest" or "latest" (the default). Create a missing topic if allowed.
+    """Create a subscription at "earliest", "latest" (the default) or a message id. Create a missing topic if allowed.
 
     The answer is 412 if policies forbid new topics.
     """
@@ -200,7 +200,8 @@ async def expire_older(
 ) -> None:
     """Skip the messages that are older than this many seconds, on each partition.
 
-    The answer may be 409 if a partition has no old messages. The other partitions still skip their old messages.
+    The answer is 409 if a partition has no backlog. The answer is also 409 if a partition has consumers, fewer than
+    _NEARLY_CAUGHT_UP unacked entries and no old message. The other partitions still skip their old messages.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -237,8 +238,9 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds on all durable subscriptions. The caller needs permission for each.
 
-    The answer may be 409 if a subscription has no old messages. The other subscriptions still skip their old
-    messages.
+    The answer is 409 if a subscription has no backlog on a partition. The answer is also 409 if a subscription has
+    consumers, fewer than _NEARLY_CAUGHT_UP unacked entries and no old message on a partition. Old messages are still
+    skipped on all other subscriptions and partitions.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
@@ -280,7 +282,7 @@ async def reset_to_id(
     subscription: str,
     at: Body[ResetCursorData | str | None] = None,
 ) -> None:
-    """Move the cursor to a message id, "earliest" or "latest" (the default)."""
+    """Move the cursor to "earliest", "latest" (the default) or a message id."""
     name = named(domain, tenant, namespace, topic)
     await found_subscription(request, name, subscription, "Reset cursor on position")
     await request.act("reset", topic=name.full, subscription=subscription, parameters=_place(at))

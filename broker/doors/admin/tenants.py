@@ -44,7 +44,10 @@ async def get_tenant(request: AdminRequest, tenant: str) -> TenantInfo:
 
 @operation(router, "PUT", _TENANT, Action.RULE)
 async def create_tenant(request: AdminRequest, tenant: str, info: TenantInfo) -> None:
-    """Create a tenant. Keep permissions that were granted before the tenant existed."""
+    """Create a tenant. Roles that already have permission to administer it keep this permission.
+
+    Roles can get the permission before the tenant exists. The request need not name them.
+    """
     require_name("Tenant", tenant)
     catalogue = Catalogue(request.broker)
     if await catalogue.has_tenant(tenant):

@@ -225,7 +225,7 @@ async def get_compaction(
 async def offload_topic(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, before: MessageIdData
 ) -> None:
-    """Start to offload the ledgers that are older than a message's ledger."""
+    """Start to offload the ledgers that are older than the ledger of the given message."""
     found = await opened(request, named(domain, tenant, namespace, topic), "Offload")
     last = await Catalogue(request.broker).last_offload_run(found.topic_id)
     if last is not None and last.state in _UNENDED:

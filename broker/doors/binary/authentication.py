@@ -29,7 +29,9 @@ logger = logging.getLogger(__name__)
 REFRESH_MARKER: Final = b"PulsarAuthRefresh"
 REFRESH_TIMEOUT_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 1.0
-# Without this limit, a client that always exceeds a rate limit could stay connected with expired credentials.
+# While the broker does not read from a client, for example because of a rate limit, it postpones the timeout, but at
+# most this many times. Without a maximum, a client that always exceeds a rate limit could stay connected with expired
+# credentials.
 _MOST_LOOKS: Final = 600
 
 

@@ -44,7 +44,7 @@ SERVER_VERSION: Final = f"Vela {__version__}"
 # Limit on the first frame, whose sender has not authenticated yet.
 MAX_GREETING_BYTES: Final = 64 * 1024
 TLS_HANDSHAKE: Final = b"\x16\x03"
-# Other connections wait while the broker decodes 32 commands.
+# A small number, because other connections wait while the broker decodes this many commands.
 DECODED_AT_ONCE: Final = 32
 
 
@@ -204,7 +204,7 @@ class BinaryConnection:
                 return False
             self._events.extend(self._engine.receive(piece, most=DECODED_AT_ONCE))
         except RemoteProtocolError as error:
-            self._events.extend(error.events)  # type: ignore[arg-type]  # the engine's are Events
+            self._events.extend(error.events)  # type: ignore[arg-type]  # each one is an Event
             self._failure = error
         return True
 

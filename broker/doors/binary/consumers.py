@@ -357,11 +357,11 @@ class ConsumerSlot:
     def redeliver(self, event: events.Redeliver) -> None:
         """Redeliver the messages whose ids the client sent, or all unacked messages if the client sent no ids.
 
-        On Exclusive and Failover, the first event redelivers all unacked messages, so ignore the command's other
-        events.
+        A command with many ids arrives as several events. On Exclusive and Failover, the first event redelivers all
+        unacked messages, so ignore the other events.
         """
         if self.consumer is not None and not (
-            event.is_rest and self.consumer.subscription_type.single_active
+            event.is_continuation and self.consumer.subscription_type.single_active
         ):
             positions = [Position(ledger, entry) for ledger, entry in event.positions]
             self.consumer.redeliver(positions or None, epoch=event.epoch)

@@ -114,7 +114,7 @@ class LookupAnswers:
 
 
 def _pattern(event: GetTopicsOfNamespace) -> TopicPattern | None:
-    """Return the client's pattern, or None if the broker does not filter the topics."""
+    """Return the client's pattern, or None if the client sent no pattern or a pattern that is not allowed."""
     try:
         return TopicPattern(event.pattern) if event.pattern else None
     except NotAllowed:

@@ -23,7 +23,8 @@ __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 logger = logging.getLogger(__name__)
 
 MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024  # Above this limit, the broker stops reading from the peer.
-JOIN_BYTES: Final = 256 * 1024  # While `is_joining` is True, `written` sends nothing below this size
+# While `is_joining` is True, `written` joins output into writes of at least this size.
+JOIN_BYTES: Final = 256 * 1024
 
 
 class Peer:

@@ -177,7 +177,7 @@ class ProducerTable:
 
 
 class _WaitingRefusal(NamedTuple):
-    after: int  # Number of sends to answer before this refusal
+    after: int  # Write the refusal when `ProducerSlot._answered` has reached this number
     sequence_id: int
     error: BrokerError
 

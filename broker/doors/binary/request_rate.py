@@ -18,7 +18,7 @@ _SECOND_S: Final = 1.0
 class RequestRate:
     """Pauses reading from a connection that has used up its requests for the current second.
 
-    A refusal would break clients that open thousands of topics when they start.
+    Refusing the requests instead would break clients that open thousands of topics when they start.
     """
 
     def __init__(self, broker: BrokerPort, peer: Peer, call_later: Timer) -> None:

@@ -84,5 +84,8 @@ class RequestRunner:
         self._refusals.add(request, getattr(event, "topic", ""), why)
 
     def ended(self) -> None:
-        """Log the totals of repeated refusals. Running requests still finish."""
+        """Log the totals of repeated refusals. Call this when the connection is lost.
+
+        This method does not cancel the running requests.
+        """
         self._refusals.ended()

@@ -59,7 +59,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     """A WebSocket connection, which the application uses as a `FrameTransport`."""
 
     application_queue: InboundQueue
-    autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None unless a ping waits for its pong
+    autoPingTimeoutCall: Any  # noqa: N815 - Autobahn's names; None unless Daphne's ping waits for its pong
     autoPingPending: bytes | None  # noqa: N815
     data: bytes  # Unparsed bytes
     message_data: bytearray | None  # Received part of a message, or None between messages
@@ -252,7 +252,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.transport.pauseProducing()
 
     def resume_reading(self) -> None:
-        """Resume reading. Cancel the timer of an unanswered ping, because the pong may wait in the socket."""
+        """Resume reading. Cancel the timer of Daphne's ping, because the peer's pong may wait in the socket."""
         self._is_reading_paused = False
         if self.autoPingTimeoutCall is not None:
             self.autoPingTimeoutCall.cancel()
@@ -260,7 +260,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._continue()
 
     def check_timeouts(self) -> None:
-        """Run Daphne's timeout checks, except while reading is paused or a ping has no answer.
+        """Run Daphne's timeout checks, except while reading is paused or Daphne's ping waits for its pong.
 
         If Daphne sent a second ping before the pong, nothing could cancel the timer of the first ping.
         """
@@ -316,7 +316,10 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def unsent_bytes(self) -> int:
-        """Approximate number of unsent bytes. Less than 64 KiB counts as 0."""
+        """Approximate number of unsent bytes. Less than 64 KiB counts as 0.
+
+        The number does not fall while the buffer is being sent. It becomes 0 when the buffer is empty.
+        """
         return self._unsent_bytes
 
     def is_connected(self) -> bool:
@@ -324,7 +327,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return bool(self.state == self.STATE_OPEN)
 
     def is_writable(self) -> bool:
-        """If HIGH_WATER_BYTES are unsent, return False until all bytes are sent."""
+        """Return whether `unsent_bytes` is below HIGH_WATER_BYTES."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:
@@ -336,7 +339,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._is_output_paused = True
 
     def output_drained(self) -> None:
-        """Let writers continue, and answer a ping that waits for its pong."""
+        """Let writers continue, and answer the peer's unanswered ping."""
         self._is_output_paused = False
         self._unsent_bytes = 0
         if self._unanswered_ping is not None:

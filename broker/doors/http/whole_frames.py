@@ -1,6 +1,6 @@
 """Fast reading of WebSocket frames that contain a whole masked message of less than 64 KiB.
 
-Autobahn takes 5 µs for such a frame.
+Autobahn is slower: it takes 5 µs for such a frame.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class PullAnswers:
         self.gate = WebGate(broker.settings)
         self.challenge = challenge_fields(broker.access)
         self.reading: set[asyncio.Task[None]] = set()
-        # The set is empty unless the broker asks clients for credentials.
+        # The parked pulls for `_recheck`. If the broker asks clients for no credentials, the set stays empty.
         self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)
@@ -119,7 +119,10 @@ class PullAnswers:
         return pull
 
     async def stop(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` for pulls that read from the database, then cancel the rest."""
+        """Wait at most `timeout_s` for the reads from the database, then cancel those that are not done.
+
+        Wait at most `timeout_s` again for the cancelled reads to end.
+        """
         if self.reading:
             _, late = await asyncio.wait(self.reading, timeout=timeout_s)
             for task in late:

@@ -43,9 +43,10 @@ _MULTI_TOPIC_PATH: Final = "a multi-topic consumer's path is /ws/v3/consumer/{su
 
 
 def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
-    """Return the routes for undecoded paths. The first match wins.
+    """Return the routes. The first match wins.
 
-    In the paths of producers and readers, the topic may contain slashes, as in Pulsar.
+    The routes match the undecoded path, in which %2F is not a separator. In the paths of producers and readers, the
+    topic may contain slashes, as in Pulsar.
     """
     fragments = FragmentCache(FRAGMENT_CACHE_BYTES)
     own: dict[str, Any] = {"broker": broker, "clock": clock}

@@ -217,8 +217,10 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def check_partitions(self, topic: TopicName, attached: int) -> None:
         """Raise ServiceNotReady if the topic's number of partitions differs from `attached`.
 
-        If `attached` is 0, do nothing. When partitions are added, the broker closes the topic's sockets, but it may not
-        find a socket that is still opening.
+        If `attached` is 0, the topic is not partitioned, so do nothing.
+
+        When partitions are added, the broker closes the topic's sockets. It can miss a socket that is still opening, so
+        a socket makes this check after it has attached to the topic.
         """
         if attached and await self.broker.partition_count(topic, create=False) != attached:
             raise ServiceNotReady(f"{topic} has just got more partitions: connect again")
@@ -230,7 +232,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Handle one frame. Raises SessionError to close the socket.
 
-        Wait only inside `transport.share.away`. Any other wait counts as work of this connection.
+        Subclasses that override this method must wait only inside `transport.share.away`. Any other wait counts as work
+        of this connection.
         """
         only_text(text_data)
 

@@ -71,8 +71,8 @@ class Lane:
 class Lanes:
     """Runs the lanes.
 
-    `store` stores queued messages. `follow` copies a topic's next messages to PostgreSQL, and commits these messages
-    afterwards.
+    `store` stores queued messages. While a topic's batch is being stored, `follow` copies the topic's next batch to
+    PostgreSQL. The next batch commits after the first batch has committed.
     """
 
     def __init__(
@@ -109,7 +109,9 @@ class Lanes:
     def submit(self, log: TopicLog) -> None:
         """Queue a log that has messages to store.
 
-        Does nothing if the log is already queued, is in use by a lane or is paused.
+        Does nothing if the log is already queued or paused, or if the writer is preparing an append to it. While a
+        batch of the log is being stored, queues the log only if `follow` can copy its next batch now and that batch
+        is large. Otherwise the writer submits the log again after the batch.
         """
         if log.is_queued or log.is_taken or log.is_paused:
             return

@@ -19,8 +19,8 @@ class Size(NamedTuple):
     size_bytes: int
 
 
-# More entries would only add latency. A client may send 4 MiB before it waits for a receipt. While the broker stores
-# one half, it can receive the other half.
+# More than 1,000 entries would only add latency. The broker stops reading from a client that has 4 MiB of unanswered
+# sends, so it can receive 2 MiB while it stores the other 2 MiB.
 STATEMENT: Final = Size(1000, 2 * 1024 * 1024)
 BESIDE_LIGHT: Final = Size(100, 256 * 1024)
 _LASTS_S: Final = 0.1  # How long `BESIDE_LIGHT` applies after a light topic has published

@@ -59,7 +59,8 @@ def _refuse_unusable_database(read_role: str) -> None:
         if refusal := foreign_database():
             raise CannotStart(refusal, exit_code=EXIT_SETTING_INVALID)
         if refusal := old_database():
-            # After an operator has migrated the database, a retry succeeds.
+            # Exit with 1 and not 78, so that systemd starts the broker again. The start succeeds after an operator has
+            # migrated the database.
             raise CannotStart(refusal, exit_code=1)
         if read_role and not _has_role(read_role):
             raise SettingInvalid(

@@ -1,4 +1,4 @@
-"""`manage.py undoact` undoes the latest act on a subscription's cursor. An act is a recorded change."""
+"""`manage.py undoact` undoes an act, if no later act has moved the same cursor. An act is a recorded change."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Reporter:
         self._refused: set[Topic] = set()
         self.rates = Rates()
         self.standings = Standings()
-        self._started_ms = 0  # 0 means `_judge_unloaded` has nothing to do
+        self._started_ms = 0  # Time of `start`, or 0 if `_judge_unloaded` has nothing left to do
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None
@@ -153,6 +153,7 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
+        """Set the states of an earlier broker's subscriptions, if no client has used them since `start`."""
         now_ms = self._clock.now_ms()
         if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:
             return

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SLICE", "TopicReport", "report_of"]
 
-SLICE: Final = 200  # About 10 ms of work
+SLICE: Final = 200  # After this many topics and subscriptions (about 10 ms of work), other tasks may run
 
 _MOST_PROPERTIES = 50
 
@@ -58,7 +58,8 @@ async def report_of(
         if each.is_durable and not each.is_deleted:
             subscriptions.append(_subscription_row(each, rates, standings, now_ms))
             obstacles[each] = obstacles_of(each, now_ms)
-        else:  # `rates.of_consumer` needs this call first
+        else:
+            # Call this before `rates.of_consumer`. In the other branch, `_subscription_row` makes the call.
             rates.of_subscription(each, each.messages_out, each.counters.messages_acked, now_ms)
         for consumer in each.consumers.values():
             its_pending = pending_rows(each, consumer) if each.is_durable else []

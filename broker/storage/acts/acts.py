@@ -3,7 +3,7 @@
 An act is a recorded change. If an act acks messages, its overlay stores later client acks of the same messages. An undo
 of the act keeps these client acks.
 
-This file has over 400 lines, because each statement has a separate function with many named parameters.
+This file is long because each SQL statement has a separate function with many named parameters.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAct:
-    """An act whose request waits for an answer, or whose long work is unfinished."""
+    """An act whose request waits for an answer, or an unfinished long-running act (of a kind with `is_long`)."""
 
     act_id: int
     kind: str
@@ -206,7 +206,7 @@ async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
 
 
 async def unfinished(connection: Connection) -> list[WaitingAct]:
-    """Return the acts whose long work a broker began and did not finish."""
+    """Return the long-running acts that a broker began and did not finish."""
     return await _requests(connection, "unfinished")
 
 
@@ -294,7 +294,7 @@ async def replan(
 
 
 async def begin(connection: Connection, act_id: int) -> None:
-    """Record that an act's long work starts. Safe to repeat."""
+    """Record that the broker begins a long-running act. Safe to repeat."""
     await connection.execute(query("acts", "begin"), (act_id,))
 
 
@@ -323,7 +323,7 @@ async def apply_to_cursor(
 ) -> bool:
     """Store a cursor's new state with the act's result. Safe to repeat.
 
-    Return False if the topic is fenced or the subscription was deleted. `passed` has the entries that the
+    Return False if `owner_epoch` is out of date or the subscription was deleted. `passed` has the entries that the
     act acked beyond the new mark-delete position.
     """
     cursor = await connection.execute(
@@ -477,9 +477,10 @@ async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
 async def store_overlays(
     connection: Connection, *, epochs: Mapping[int, int], overlays: Sequence[tuple[int, int, AckOverlay]]
 ) -> None:
-    """Store overlays, except those of fenced topics. Safe to repeat.
+    """Store overlays. Safe to repeat.
 
-    `epochs` maps topic ids to owner epochs. Each item of `overlays` is a topic id, an act id and the act's overlay.
+    `epochs` maps topic ids to owner epochs. If a topic's epoch is out of date, its overlays are not stored. Each item
+    of `overlays` is a topic id, an act id and the act's overlay.
     """
     await connection.execute(
         query("acts", "store_overlays"),
@@ -494,7 +495,7 @@ async def store_overlays(
 
 
 def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
-    """Encode the batch in which a move ended. `remaining` is its bitset of unacked messages."""
+    """Encode a partly acked batch, given as its position and the bitset of its unacked messages."""
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 

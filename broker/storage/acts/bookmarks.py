@@ -26,7 +26,7 @@ async def create(
     keep_ms: int,
     who: str,
 ) -> bool | None:
-    """Store a bookmark, unless its name is taken. Return None if the topic is fenced. Safe to repeat.
+    """Store a bookmark, unless its name is taken. Return None if `owner_epoch` is out of date. Safe to repeat.
 
     `keep_ms` is how long the messages after the bookmark are kept. 0 means until the bookmark is deleted.
     """
@@ -46,7 +46,7 @@ async def create(
 
 
 async def delete(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
-    """Delete a bookmark. Return None if the topic is fenced. Safe to repeat."""
+    """Delete a bookmark. Return None if `owner_epoch` is out of date. Safe to repeat."""
     cursor = await connection.execute(
         query("bookmarks", "delete"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "name": name}
     )

@@ -1,6 +1,7 @@
 """Store acts that affect several partitions.
 
-An act is a recorded change. Such an act has one row for the whole change, and one row for each partition.
+An act is a recorded change. An act on several partitions has one row for the whole change, and one row for each
+partition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Encode ack sets, cursor snapshots and overlays for bytea columns."""
+"""Encode ack sets, cursor snapshots and overlays for bytea columns.
+
+An overlay tells the undo of a cursor move which acks to keep and which acks to remove.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _HEAD = struct.Struct("<QH")  # Entry id, and size of the bitset in bytes
 def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
     """Encode bitsets of unacked messages. The keys are entry ids.
 
-    The result is never empty. For an empty value, the query `flush` keeps the stored ack sets.
+    For an empty mapping, return one byte. If the result were empty, the `flush` query would keep the stored ack sets.
     """
     parts = [_VERSION]
     for entry_id, bits in ack_sets.items():

@@ -113,7 +113,10 @@ async def create_subscription(
     properties: Mapping[str, str],
     state: CursorState,
 ) -> int | None:
-    """Store a subscription and return its id. Return 0 if the name is taken, or None if the topic is fenced."""
+    """Store a subscription and return its id.
+
+    Return 0 if the name is taken, or None if `owner_epoch` is out of date.
+    """
     cursor = await connection.execute(
         query("cursors", "create"),
         {
@@ -140,7 +143,7 @@ async def create_subscription(
 async def set_type(
     connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, type_name: str
 ) -> bool | None:
-    """Store the type of a subscription. Return None if the topic is fenced. Safe to repeat."""
+    """Store the type of a subscription. Return None if `owner_epoch` is out of date. Safe to repeat."""
     cursor = await connection.execute(
         query("cursors", "set_type"),
         {
@@ -156,7 +159,7 @@ async def set_type(
 async def set_paused(
     connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, paused: bool
 ) -> bool:
-    """Store whether a subscription is paused. Return False if the topic is fenced. Safe to repeat."""
+    """Store whether a subscription is paused. Return False if `owner_epoch` is out of date. Safe to repeat."""
     cursor = await connection.execute(
         query("cursors", "set_paused"),
         {
@@ -172,7 +175,7 @@ async def set_paused(
 async def delete_subscription(
     connection: Connection, *, topic_id: int, subscription_id: int, owner_epoch: int
 ) -> bool:
-    """Delete a subscription and its cursor. Return False if the topic is fenced. Safe to repeat."""
+    """Delete a subscription and its cursor. Return False if `owner_epoch` is out of date. Safe to repeat."""
     parameters = {"topic_id": topic_id, "subscription_id": subscription_id, "owner_epoch": owner_epoch}
     row = await delete_with_references(connection, query("cursors", "delete_subscription"), parameters)
     return row is not None
@@ -181,9 +184,9 @@ async def delete_subscription(
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
 ) -> set[int]:
-    """Store cursors, except those of fenced topics. Return the ids of topics that are not fenced. Safe to repeat.
+    """Store cursors. Return the ids of the topics whose epoch is up to date. Safe to repeat.
 
-    `epochs` maps topic ids to owner epochs.
+    `epochs` maps topic ids to owner epochs. The cursors of the other topics are not stored.
     """
     flushes = [(each, each.flush) for each in dirty]
     chunks = [(each, *column) for each, change in flushes for column in _chunk_columns(change)]
@@ -228,7 +231,7 @@ def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes
         # If a chunk was dropped and added again, both columns of its stored row are out of date.
         if key in again:
             bits, sets = bits or b"", sets or {}
-        # The query `flush` keeps the stored value if the new value is None or empty. A zero byte
+        # The `flush` query keeps the stored value if the new value is None or empty. A zero byte
         # therefore stands for an empty bitmap.
         yield (
             key,

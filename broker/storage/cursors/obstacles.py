@@ -55,7 +55,8 @@ async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]
 async def broker_ended(connection: Connection) -> None:
     """Store a departure for the latest consumer session of each subscription, and delete all obstacles.
 
-    The next broker calls this at its start, before `sessions.forget_all` deletes the sessions.
+    These sessions and obstacles are from an earlier broker. A broker calls this function when it starts, before
+    `sessions.forget_all` deletes the sessions.
     """
     await connection.execute(query("obstacles", "broker_ended"))
 

@@ -165,7 +165,7 @@ async def delete_sessions(
 
 
 async def forget_all(connection: Connection, now_ms: int) -> None:
-    """Delete all sessions. Their subscriptions and topics count as used until `now_ms`."""
+    """Delete all sessions. Store `now_ms` as the time when their subscriptions and topics were last used."""
     await connection.execute(query("sessions", "forget_all"), {"now_ms": now_ms})
 
 

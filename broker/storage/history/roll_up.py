@@ -86,9 +86,10 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 
 
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
-    """Remove points that are older than their resolution's `kept_ms`. Return how many were removed. Safe to repeat.
+    """Remove old points. Return how many were removed. Safe to repeat.
 
-    Points that are not rolled up yet are kept.
+    `kept_ms` maps each length in RESOLUTIONS_S to the time for which its points are kept. Points that are not rolled
+    up yet are kept longer.
     """
     gone = 0
     with task_connection("vela task") as connection:

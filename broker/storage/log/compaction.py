@@ -1,7 +1,7 @@
 """Compacted topics in PostgreSQL.
 
 Each compaction run has a number, `attempt`, which is also the `generation` of the entries that the run stores. A
-function with the parameter `owner_epoch` returns None if the topic is fenced.
+function with an `owner_epoch` parameter returns None if this epoch is out of date.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """The end of a topic's compacted part. `messages` and `size_bytes` include trimmed entries."""
+    """The last position that compaction covers, and the topic's totals up to this position.
+
+    The totals include trimmed entries.
+    """
 
     position: Position
     messages: int
@@ -91,7 +94,7 @@ class CompactedPage:
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
     """Load the state of a topic's compaction, or return None.
 
-    Call this only when the topic is loaded, because it marks an unfinished run as failed.
+    Call this only while the broker loads the topic, because this function marks an unfinished run as failed.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()

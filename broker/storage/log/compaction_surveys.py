@@ -80,12 +80,19 @@ async def finish(
 
 
 async def abandon(connection: Connection) -> None:
-    """Refuse surveys that no job will finish. Safe to repeat."""
+    """Refuse surveys whose job ended before it had read the topic. Safe to repeat.
+
+    Also refuse a survey that a job is still making, if the topic was compacted meanwhile or the survey is older than a
+    day.
+    """
     await connection.execute(query("compaction_surveys", "abandon"))
 
 
 async def sweep(connection: Connection, *, limit: int) -> int:
-    """Delete at most `limit` keys of ended surveys, and return the number of deleted keys."""
+    """Delete at most `limit` keys of ended surveys, and return the number of deleted keys.
+
+    If no such keys are left, delete the ended surveys that are older than a week.
+    """
     cursor = await connection.execute(query("compaction_surveys", "sweep"), {"limit": limit})
     if not cursor.rowcount:
         await connection.execute(query("compaction_surveys", "forget"))

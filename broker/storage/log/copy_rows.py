@@ -27,7 +27,8 @@ _PIECE: Final = struct.Struct("!h" + "iq" * 2 + "ii" + "i")
 class CopyRows:
     """The rows of one topic.
 
-    `pages` and `parts` are rows of the table `rest`.
+    Bytes that do not fit into an entry's own row go into rows of a second table, called `rest`. Such a row is in
+    `pages` if it fills a page of PostgreSQL, and otherwise in `parts`.
     """
 
     entries: list[Bytes] = field(default_factory=list)

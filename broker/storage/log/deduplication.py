@@ -49,7 +49,10 @@ async def load(connection: Connection, topic_id: int) -> tuple[Position | None, 
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], topics: Sequence[TopicFlush]
 ) -> set[int]:
-    """Store the changes of each topic whose owner epoch is the one in `epochs`. Return the ids of these topics."""
+    """Store the changes of topics. Return the ids of the topics whose epoch is up to date.
+
+    `epochs` maps topic ids to owner epochs. The changes of the other topics are not stored.
+    """
     rows = [(each.topic_id, *row) for each in topics for row in each.rows]
     gone = [(each.topic_id, name) for each in topics for name in each.gone]
     columns = list(zip(*rows, strict=True)) if rows else [()] * 6
@@ -70,7 +73,7 @@ async def flush(
 
 
 async def forget_topic(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Delete a topic's state. Return None if the topic is fenced. Safe to repeat."""
+    """Delete a topic's state. Return None if `owner_epoch` is out of date. Safe to repeat."""
     cursor = await connection.execute(
         query("deduplication", "forget_topic"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
     )

@@ -40,7 +40,10 @@ async def due_after(
 async def prune(
     connection: Connection, *, topic_id: int, owner_epoch: int, due_through_ms: int
 ) -> bool | None:
-    """Delete the rows with due times up to `due_through_ms`. Return None if the topic is fenced. Safe to repeat."""
+    """Delete the rows with due times up to `due_through_ms`. Safe to repeat.
+
+    Return None if `owner_epoch` is out of date.
+    """
     cursor = await connection.execute(
         query("delayed", "prune"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "due_through_ms": due_through_ms},
@@ -51,7 +54,10 @@ async def prune(
 async def prune_trimmed(
     connection: Connection, *, topic_id: int, owner_epoch: int, first_ledger: int
 ) -> bool | None:
-    """Delete the rows of ledgers with ids below `first_ledger`. Return None if the topic is fenced. Safe to repeat."""
+    """Delete the rows of ledgers with ids below `first_ledger`. Safe to repeat.
+
+    Return None if `owner_epoch` is out of date.
+    """
     cursor = await connection.execute(
         query("delayed", "prune_trimmed"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "first_ledger": first_ledger},

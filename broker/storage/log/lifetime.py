@@ -61,7 +61,7 @@ class OldestPin:
 async def seal_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger: LedgerInfo
 ) -> bool | None:
-    """Seal a topic's open ledger. Return None if the topic is fenced. Safe to repeat."""
+    """Seal a topic's open ledger. Return None if `owner_epoch` is out of date. Safe to repeat."""
     cursor = await connection.execute(
         query("lifetime", "seal_ledger"),
         {
@@ -81,7 +81,7 @@ async def seal_ledger(
 async def trim(connection: Connection, *, topic_id: int, owner_epoch: int, through: int) -> bool | None:
     """Trim a topic's oldest ledgers. `through` is the id of the last ledger to trim.
 
-    Return None if the topic is fenced. Safe to repeat.
+    Return None if `owner_epoch` is out of date. Safe to repeat.
     """
     cursor = await connection.execute(
         query("lifetime", "trim"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "through": through}
@@ -124,9 +124,9 @@ async def segment_count(connection: Connection) -> int:
 
 
 async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
-    """Return the id and the size in bytes of the open segment for copied ledgers.
+    """Return the id and the size in bytes of the open segment for long-lived ledgers.
 
-    Return None if no such segment is open.
+    Long-lived ledgers are copied from old segments into this segment. Return None if no such segment is open.
     """
     cursor = await connection.execute(query("lifetime", "open_long_lived"))
     row = await cursor.fetchone()
@@ -148,7 +148,7 @@ async def drop_segment(
     """Remove a closed segment from the views over all segments, and drop the segment's tables. Safe to repeat.
 
     Return False if a lock is not free in time. Also return False if the segment is open, was already dropped, or
-    still has a ledger. If `read_role` is not empty, this role may read the views.
+    still has a ledger. If `read_role` is not empty, this role gets SELECT on Vela's views and remaining tables.
     """
     try:
         async with connection.transaction():
@@ -214,9 +214,9 @@ async def copy_piece(
 async def move_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger_id: int, source: int, target: int
 ) -> bool | None:
-    """Assign a ledger to the segment `target`, after all entries were copied there.
+    """Assign a ledger to the segment `target`. The caller must have copied all entries there.
 
-    Return False if the ledger no longer belongs to `source`. Return None if the topic is fenced.
+    Return False if the ledger no longer belongs to `source`. Return None if `owner_epoch` is out of date.
     """
     cursor = await connection.execute(
         query("lifetime", "move_ledger"),

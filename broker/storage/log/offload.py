@@ -45,8 +45,8 @@ async def waiting(connection: Connection, *, limit: int) -> list[WrittenFile]:
 async def attach(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
     """Let readers read a ledger from its file instead of from PostgreSQL. Safe to repeat.
 
-    Return False if the ledger was trimmed or has another file, or if the file is to be deleted. Return None if the
-    topic is fenced.
+    Return False if the ledger was trimmed or has another file, or if the file is to be deleted. Return None if
+    `owner_epoch` is out of date.
     """
     cursor = await connection.execute(
         query("offload", "attach"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "name": name}

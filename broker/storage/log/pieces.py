@@ -1,6 +1,6 @@
-"""Divide an entry's bytes between the entry's own row and rows of the table `rest`.
+"""Divide an entry's bytes between the entry's own row and rows of a second table, called `rest`.
 
-For an entry of 128 kB, a TOAST table would take twice the CPU time.
+PostgreSQL would need twice the CPU time to write an entry of 128 kB into a TOAST table.
 """
 
 from __future__ import annotations

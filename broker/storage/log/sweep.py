@@ -49,7 +49,7 @@ def tick(now_ms: int) -> int:
 
 
 def policies() -> None:
-    """Tell the owner to check quotas and expiry. Safe to repeat."""
+    """Tell the owner to check quotas, start compactions, and remove unused subscriptions and topics. Safe to repeat."""
     with task_connection("vela task") as connection:
         connection.execute(query("sweep", "policies"))
 

@@ -1,7 +1,7 @@
 """Operators' requests to run, cancel and schedule the pipeline's Spark jobs.
 
-An act is an operator's recorded request. A run's subject is its topic and some of its options. For each job and
-subject, at most one run waits or is under way.
+An act is a recorded change, such as the cancellation of a run. A run's subject is its topic and some of its options.
+For each job and subject, at most one run waits or is under way.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ async def admin_roles(connection: Connection, name: str) -> list[str] | None:
 
 
 async def granted_admins(connection: Connection, name: str) -> list[str]:
-    """Return the admin roles of a tenant, which need not exist yet."""
+    """Return the same roles as `admin_roles`, even if the tenant does not exist yet."""
     cursor = await connection.execute(query("namespaces", "granted_admins"), (name,))
     return [row[0] for row in await cursor.fetchall()]
 

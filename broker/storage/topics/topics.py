@@ -1,7 +1,7 @@
 """Topics, ledgers, segments and owner epochs in PostgreSQL.
 
 A segment is a pair of tables with the entries of many ledgers. A topic's owner epoch rises when another broker
-process becomes the topic's owner. Then writes of the earlier owner are refused.
+process becomes the topic's owner, and when the owner calls `advance_epochs`. Writes with an older epoch change nothing.
 """
 
 from __future__ import annotations
@@ -216,8 +216,8 @@ async def take_topics(connection: Connection, topic_ids: Collection[int], *, tok
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
     """Increase the owner epoch of each topic that still has the epoch in `epochs`. Return the new epochs by topic id.
 
-    `token` identifies the owner. Safe to repeat with the same token. Waits until earlier statements on the topics have
-    ended.
+    The owner calls this so that its own earlier statements have no further effect. `token` identifies the owner. Safe
+    to repeat with the same token. Waits until earlier statements on the topics have ended.
     """
     cursor = await connection.execute(
         query("topics", "advance_epochs"),
@@ -237,7 +237,10 @@ async def owned(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
 async def set_producer_epoch(
     connection: Connection, *, topic_id: int, owner_epoch: int, producer_epoch: int
 ) -> bool | None:
-    """Store the epoch of the topic's exclusive producer. Return None if the owner has changed. Safe to repeat."""
+    """Store the epoch of the topic's exclusive producer. Safe to repeat.
+
+    Return None if `owner_epoch` is out of date.
+    """
     cursor = await connection.execute(
         query("topics", "set_producer_epoch"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "producer_epoch": producer_epoch},
@@ -333,7 +336,7 @@ async def close_older_segments(connection: Connection, open_id: int, now_ms: int
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
     """Replace the views that show all entries. Return False if the views stay locked too long. Safe to repeat.
 
-    If `read_role` is not empty, this role gets SELECT on the views and tables.
+    If `read_role` is not empty, this role gets SELECT on all of Vela's views and tables.
     """
     try:
         async with connection.transaction():

@@ -46,7 +46,8 @@ class AckCommand(NamedTuple):
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # True if the client discarded the entries and granted only one permit for each
+    # True if the client discarded the entries and granted one permit for each entry, not one for each message
+    returns_permits: bool
     resets: int  # Number of cursor resets before this command
 
 
@@ -207,8 +208,8 @@ class Acks:
     def apply_first_late(self) -> Effects:
         """Apply the oldest late ack. During a move, put off all late acks instead.
 
-        Raises IndexMissing if message counts must be loaded first. Raises ServiceNotReady if a move has forgotten the
-        pending entries, or if the subscription is deleted.
+        Raises IndexMissing if message counts must be loaded first. Raises ServiceNotReady if the cursor was reset after
+        the ack arrived, or if the subscription is deleted.
         """
         state, command = self._state, self._late[0]
         if state.resets != command.resets or state.is_deleted:

@@ -126,7 +126,7 @@ class SubscriptionMachine:
         counters.messages_redelivered += redelivered
 
     def stored(self, mark_delete: Position) -> None:
-        """Note the mark-delete position that is now stored."""
+        """Record the mark-delete position that is now stored."""
         self.state.stored_mark_delete = mark_delete
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
@@ -156,16 +156,16 @@ class SubscriptionMachine:
         return SEND
 
     def gap_found(self, what: str) -> None:
-        """Note that an entry is missing from the log. Dispatch stops until the cursor is moved."""
+        """Record that an entry is missing from the log. Dispatch stops until the cursor is moved."""
         self.state.gap = what
 
     def topic_ended(self) -> Effects:
-        """Note that the topic is terminated."""
+        """Record that the topic is terminated."""
         self.state.is_terminated = True
         return self.state.end_of_topic()
 
     def deleted(self) -> None:
-        """Note that the subscription's database rows are deleted."""
+        """Record that the subscription's database rows are deleted."""
         self.state.is_deleted = True
 
     # -- moves of the cursor -------------------------------------------------------------------------------------
@@ -185,19 +185,19 @@ class SubscriptionMachine:
         self.state.is_moving = self.state.ignores_acks = False
 
     def moved(self) -> Effects:
-        """Forget the pending entries that the cursor has passed, and read from the new position."""
+        """Forget the pending entries that the cursor has passed, and set the next position to read."""
         state = self.state
         state.dispatcher.moved(state.cursor.mark_delete)
         state.story.moved(state.cursor.mark_delete)
         state.gap = ""  # If the cursor has not passed the gap, the next read finds the gap again
         start = state.read_start()
-        # The pending entries of consumers that stay attached must not be read again.
+        # If consumers stay attached, do not move the read position back, so that no pending entry is read again.
         stays = bool(state.members) and not state.ignores_acks
         state.read_position = max(state.read_position, start) if stays else start
         return (Wish.CHANGED, *state.end_of_topic())
 
     def act_passed(self, position: Position, left: int) -> None:
-        """Note that an operator acked an entry. Messages whose bit in `left` is 1 stay unacked."""
+        """Record that an operator acked an entry. Messages whose bit in `left` is 1 stay unacked."""
         dispatcher = self.state.dispatcher
         for consumer in dispatcher.consumers:
             passed = consumer.pending.get(position) - left.bit_count()

@@ -69,7 +69,7 @@ class DispatchLimit:
         return cls(limited, times=0 if replaces is None else replaces.times)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return how long delivery must wait. Several calls during one wait count as one wait."""
+        """Return how long delivery must wait. The first call during a wait adds 1 to `times`."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
         if not wait_ms:
             self._waits_until_ms = now_ms  # The old value may be far in the future if the clock was set back

@@ -1,4 +1,7 @@
-"""Decide when to redeliver entries, and when to send entries that were held back."""
+"""Decide when to redeliver entries, and when to send entries that were held back.
+
+The delivery story records which consumers got and acked which entries.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +64,9 @@ class Redelivery:
     def record_return(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> None:
-        """Record in the stored delivery history that entries will be taken back from a consumer.
+        """Record in the delivery story that entries will be taken back from a consumer.
 
-        If `positions` is None, all entries are taken back.
+        If `positions` is None, all pending entries of the consumer are taken back.
         """
         state = self._state
         if not state.story.is_on:
@@ -119,7 +122,7 @@ class Redelivery:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """Return when `time_passed` must be called next, or None if nothing is planned."""
+        """Return when `time_passed` must be called next, or None if no call is needed."""
         state = self._state
         dues = (
             state.deadlines.next_due_ms(),

@@ -124,7 +124,7 @@ class Sending:
             partial(self._delayed.next_ready, state.cursor) if passes_over else state.cursor.next_unacked
         )
         position = next_wanted(state.read_position)
-        has_holes = passes_over or position <= state.cursor.last_acked
+        may_be_acked = passes_over or position <= state.cursor.last_acked
         size_bytes = flags = 0
         most = plan.max_entries if most is None else min(plan.max_entries, most)
         while len(found) < most and size_bytes < WRITE_BYTES:
@@ -143,7 +143,7 @@ class Sending:
             position = (
                 Position(ledger_id, entry_id) if entry_id < ledger.entries else ledgers.next_after(position)
             )
-            if has_holes:
+            if may_be_acked:
                 position = next_wanted(position)
         state.read_position = position
         self._found_bytes, self._found_flags = size_bytes, flags
@@ -156,7 +156,8 @@ class Sending:
     ) -> Effects | None:
         """Add entries from the compacted topic to `found`.
 
-        Never mix trimmed and untrimmed entries, because the cursor has no acks of trimmed entries.
+        Never add both trimmed and untrimmed entries. The cursor has no acks of trimmed entries, and `_give_out` looks
+        up partial acks for all entries of `found` or for none.
         """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)

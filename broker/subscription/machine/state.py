@@ -89,7 +89,7 @@ class Member:
         self.last_ack_ms = 0
 
     def flowed(self, now_ms: int) -> None:
-        """Note when the client granted permits."""
+        """Record that the client granted permits at `now_ms`."""
         self.first_flow_ms = self.first_flow_ms or now_ms
         self.last_flow_ms = now_ms
 
@@ -178,7 +178,10 @@ class State:
         self.unstored_place = (self.cursor.mark_delete, position)
 
     def place(self) -> Position:
-        """Return the position set by `begin_at`. If mark-delete has moved, return the position after mark-delete."""
+        """Return the position after mark-delete.
+
+        If mark-delete has not moved since `begin_at`, return the position given to `begin_at` instead.
+        """
         mark_delete = self.cursor.mark_delete
         if self.unstored_place is not None and self.unstored_place[0] == mark_delete:
             return self.unstored_place[1]

@@ -1,6 +1,6 @@
 """Move a subscription's cursor for an operator or a client.
 
-An act is the stored record of an operator's or a client's request.
+An act is a change that the broker records.
 """
 
 from __future__ import annotations
@@ -169,10 +169,12 @@ class CursorMove:
     ) -> AckOverlay:
         """Change the cursor, and store the change, a snapshot of the old state and the act's result together.
 
-        Call this inside `moving`, after a check that the subscription still exists. `begins_at` is the position that a
-        reset asks for. Returns an overlay, which will record later acks for an undo.
+        Call this inside `moving`, after a check that the subscription still exists. If `change` resets the cursor,
+        `begins_at` is the requested position. Returns the act's `AckOverlay`, which has no client acks yet. To record
+        later client acks for an undo, pass the overlay to `Subscription.record_for_undo`.
 
-        After an error, the cursor is where it was before.
+        After an error, the cursor is where it was before, or the topic is closed, because the move may have been
+        stored.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change, begins_at)
@@ -192,7 +194,7 @@ class CursorMove:
             except asyncio.CancelledError:
                 staged.abandon()
                 raise
-            except Exception:  # The move is not stored, and never will be
+            except Exception:  # The move is not stored, and never will be, or the topic is closed
                 staged.take_back()
                 raise
             if not stored:
@@ -210,7 +212,7 @@ class CursorMove:
         return StagedMove(self._runner, state, before, place_before)
 
     def stored(self, staged: StagedMove) -> AckOverlay:
-        """Finish a move that is stored. Return an overlay, which will record later acks for an undo."""
+        """Finish a move that is stored. Return the same overlay as `commit`."""
         self._machine.stored(staged.after.mark_delete)
         self.done()
         return staged.recorded

@@ -1,6 +1,6 @@
 """Store a cursor move that has been made in memory, or take the move back.
 
-An act is the stored record of the request that caused the move.
+An act is a change that the broker records.
 """
 
 from __future__ import annotations

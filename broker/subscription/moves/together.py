@@ -55,8 +55,9 @@ async def commit_together(
 ) -> list[MovedPart]:
     """Move the cursors, and store everything in one transaction.
 
-    Call this inside the `moving` block of every cursor. Raises TopicFenced if another broker has taken over a topic,
-    and PersistenceFailed if the database refuses the moves. After an error, all cursors are where they were before.
+    Call this inside `moves.moving` of every part. Raises TopicFenced if another broker has taken over a topic, and
+    PersistenceFailed if the database refuses the moves. After an error, all cursors are where they were before, or all
+    their topics are closed because the moves may have been stored.
 
     Do not cancel a call. Cancelling closes the topics of all changed cursors.
     """

@@ -5,7 +5,7 @@ If the process dies, messages whose acks are not yet stored are delivered again.
 An owner epoch is the number under which this broker owns a topic. A statement does not change the cursors of a
 topic whose owner epoch has advanced.
 
-This file has over 400 lines because a flush and its failures are easier to check in one place.
+This file is long because a flush and its failures are easier to check in one place.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The id of the last recorded change that an operator could undo; 0 means none."""
+        """The id of the last act with an undo window; 0 means none. An act is a recorded change."""
 
     @property
     def is_deleted(self) -> bool: ...
@@ -72,10 +72,10 @@ class FlushedCursor(Protocol):
         """Keep the changes of a failed flush for a later flush."""
 
     def stored(self, flush: CursorFlush) -> None:
-        """Note that the changes of a flush are stored."""
+        """Record that the changes of a flush are stored."""
 
     def refusal_changed(self) -> None:
-        """Note that the database now refuses the cursor, or accepts the cursor again."""
+        """Report that the database now refuses the cursor, or accepts the cursor again."""
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class Flusher:
         self._task = asyncio.create_task(for_ever(self._turn, what="the cursor flush"), name="flusher")
 
     def mark(self, subscription: FlushedCursor) -> None:
-        """Note that the subscription's cursor changed."""
+        """Record that the subscription's cursor changed."""
         if subscription not in self._dirty and subscription not in self._refused:
             self._dirty[subscription] = None
             self._work.set()

@@ -34,7 +34,7 @@ class RefusedCursor:
         return PersistenceFailed(f"this cursor has not been stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:
-        """Return the end of a sentence that begins with the number of attempts."""
+        """Return the text that pages show after the number of attempts."""
         return (
             f"failed attempts to store the cursor, since {self.since}: {self.reason}. Delivery goes on,"
             " but messages acknowledged since then are delivered again after a restart. Vela tries again at least"

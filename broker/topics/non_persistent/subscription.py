@@ -214,7 +214,8 @@ class NonPersistentSubscription:
     ) -> None:
         """Call `on_durable` at once, because nothing is stored.
 
-        `returns_permits` means that the client discarded the entries and granted one permit for each entry.
+        If `returns_permits` is true, the client discarded the entries and granted only one permit for each entry. This
+        method adds the permits for the other messages of each batch.
         """
         if returns_permits:
             for each in acks:

@@ -129,7 +129,7 @@ class NonPersistentTopic:
         self._leave_if_empty()
 
     def producer_refused(self) -> None:
-        """Do nothing, because reports do not include non-persistent topics."""
+        """Do nothing, because the broker does not report non-persistent topics to the console."""
 
     def append(self, producer: Producer, request: SendRequest) -> None:
         """Queue an entry for delivery in the next event loop iteration."""

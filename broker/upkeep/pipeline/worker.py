@@ -171,7 +171,8 @@ class _Watch:
     def _beat(self) -> str | None:
         """Store a report, and return the name of the user who cancelled the run.
 
-        Return "" if nobody cancelled the run. Return None if the job must end for another reason.
+        Return "" if nobody cancelled the run, or if PostgreSQL cannot store the report now. Return None if the job must
+        end for another reason.
         """
         report = self._report()
         try:
@@ -184,7 +185,8 @@ class _Watch:
         self._heard_s = time.monotonic()
         if report.log is not None:
             self._stored_log = report.log
-        if self._has_new_pin and cancelled_by == "":  # A cancelled job must not continue
+        # The job has pinned the messages that it will read, and waits for `confirm`. A cancelled job must not continue.
+        if self._has_new_pin and cancelled_by == "":
             self._process.confirm()
             self._has_new_pin = False
         return cancelled_by

@@ -11,5 +11,5 @@ __all__ = ["lifetime"]
 
 @shared_task(name="broker.upkeep.tasks.lifetime")
 def lifetime() -> None:
-    """Ask the broker to check messages and tables. Safe to repeat."""
+    """Ask the broker to trim and expire messages, and to drop unneeded tables. Safe to repeat."""
     sweep.lifetime()

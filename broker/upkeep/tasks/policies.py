@@ -11,5 +11,5 @@ __all__ = ["check_policies"]
 
 @shared_task(name="broker.upkeep.tasks.check_policies")
 def check_policies() -> None:
-    """Ask the broker to check its topics. Safe to repeat."""
+    """Ask the broker to enforce the policies of its topics. Safe to repeat."""
     sweep.policies()

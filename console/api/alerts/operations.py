@@ -68,7 +68,7 @@ def show_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[ChangedRule]) -> RuleRow:
     """Change an alert rule.
 
-    Fields that you leave out keep their values. The rule's open alerts end without a notification.
+    Fields that you leave out keep their values. The change clears the rule's firing alerts without a notification.
     """
     rule = _changeable(request, rule_id)
     values = checked_rule(rule, asked)

@@ -84,7 +84,7 @@ def backlog(
 ) -> BacklogAnalysis:
     """Count the messages, bytes and keys of a backlog.
 
-    The count stops after 10,000 entries or about 120 s.
+    The count stops after `entries` entries or about 120 s.
     """
     return analyse(
         found_subscription(topic.full_name, subscription), entries=asked.entries, seconds=ANALYSED_S

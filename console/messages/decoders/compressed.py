@@ -85,7 +85,7 @@ def _whole(
 ) -> bytes:
     """Unpack one member after another.
 
-    Each member's end makes the decompressor copy the unused rest of its input. Small pieces keep this rest small.
+    At the end of each member, the decompressor copies the unused rest of the piece. Small pieces keep this rest small.
     """
     out = bytearray()
     at = 0

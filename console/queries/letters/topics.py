@@ -53,7 +53,7 @@ class LetterTopicRow:
     id: int
     name: str
     messages_in: int | None
-    waiting_messages: int | None  # Backlog of the slowest subscription; None means no subscription
+    waiting_messages: int | None  # Backlog of the slowest subscription; also None without a subscription
     stored_bytes: int | None
     last_append_ms: int | None  # 0 means never
     updated_ms: int | None
@@ -62,7 +62,7 @@ class LetterTopicRow:
     worst_subscription: str | None
     oldest_ms: int | None  # Time when the oldest waiting letter was stored
     hour_messages: int | None
-    day_messages: int | None  # Also None if part of the day is missing
+    day_messages: int | None  # Also None if counts of the last 24 hours are missing
     origins: tuple[Origin, ...]
 
 

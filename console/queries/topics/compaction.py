@@ -13,7 +13,11 @@ __all__ = ["CompactionRow", "compactions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRow:
-    """The compaction of a topic or of a partition. The counts are None if no run has begun."""
+    """The compaction of a topic or of a partition.
+
+    Before the first run begins, the counts are None. From then until the first success, `kept_messages`, `kept_bytes`,
+    `removed_messages` and `duration_ms` are 0.
+    """
 
     topic: str
     partition: int  # -1 means that the topic is not a partition

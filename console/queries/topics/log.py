@@ -1,6 +1,7 @@
 """A topic's log with an index for each entry.
 
-The index of an entry is the number of entries before it, across all ledgers. A segment is a table of entries.
+The index of an entry is the number of entries before it, across all ledgers. A segment is a pair of tables with the
+entries of many ledgers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Namespaces with totals of their topics.
 
-An act is a change that a user plans and applies, such as the reset of a cursor.
+An act is a logged change, such as a cursor reset.
 """
 
 from __future__ import annotations

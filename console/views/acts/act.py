@@ -1,4 +1,4 @@
-"""The page of one act. An act is a change that an operator plans, applies and may undo."""
+"""The page of one act. An act is a logged change, such as a cursor reset."""
 
 from __future__ import annotations
 

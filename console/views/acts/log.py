@@ -1,4 +1,4 @@
-"""The page of the act log, which records operator changes."""
+"""The page of the act log. An act is a logged change, such as a new user or a moved cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose the subscription for an act. An act is a change that an operator plans and then applies."""
+"""Choose the subscription for an act. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form for one kind of act on a topic. An act is a change that an operator plans and then applies."""
+"""The form for one kind of act on a topic. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan the act that a form describes. An act is a change that an operator plans and then applies."""
+"""Plan the act that a form describes. An act is a change that the broker makes on request."""
 
 from __future__ import annotations
 

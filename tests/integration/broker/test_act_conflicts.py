@@ -15,7 +15,7 @@ from broker.storage.acts import acts as act_store
 from broker.storage.connection import Connection
 from tests.integration.broker.acting import filled, partitioned, rest_of, ten
 from tests.support import entries
-from tests.support.acting import apply, done, planned, refused
+from tests.support.acting import answered, apply, done, planned, refused
 from tests.support.broker_harness import (
     BrokerRun,
     ConsumerProbe,
@@ -24,6 +24,7 @@ from tests.support.broker_harness import (
     rows,
     running,
 )
+from tests.support.postgres_proxy import Moment
 
 
 # -- concurrency
@@ -230,6 +231,39 @@ async def test_a_request_of_the_broker_itself_that_waited_too_long_raises_an_err
             "pause", topic="persistent://public/default/t", subscription="s", who="root", origin="admin"
         )
     assert not run.subscription().is_paused
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "topic", "subscription", "result_sql"),
+    [
+        ("pause", {}, "t", "s", "message = CASE WHEN"),
+        ("pause", {}, "p", "s", "ON CONFLICT (part_of_id"),
+        ("set_topic_policies", {"set": {"max_producers": "3"}}, "t", None, "message = CASE WHEN"),
+    ],
+    ids=["one topic", "partitions", "policies"],
+)
+async def test_an_act_whose_broker_died_before_the_result_was_stored_does_not_expire(
+    broker_url: str,
+    kind: str,
+    parameters: dict[str, Any],
+    topic: str,
+    subscription: str | None,
+    result_sql: str,
+) -> None:
+    async with running(broker_url) as run:
+        await partitioned(run, 1)
+        await run.consumer("t")
+        await run.consumer("p-partition-0")
+        act_id, _ = await planned(run, kind, parameters, topic=topic, subscription=subscription)
+        trap = run.proxy.trap(result_sql, Moment.HOLD_REQUEST)
+        rows(broker_url, "UPDATE vela_act SET state = 'apply_requested', requested_at = now()")
+        await trap.caught.wait()
+        await run.crash()
+    rows(broker_url, "UPDATE vela_act SET requested_at = now() - interval '1 day'")
+    async with running(broker_url) as again:
+        state, _, result, error = await answered(again, act_id)
+        assert (state, error) == ("applied", "")
+        assert result["words"]
 
 
 @pytest.mark.parametrize("topic", ["t", "p"])

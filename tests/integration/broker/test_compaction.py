@@ -266,6 +266,31 @@ async def test_resets_reach_trimmed_values_even_if_mark_delete_stays(broker_url:
         assert values(probe) == ["c=1"]
 
 
+async def test_a_created_subscription_begins_at_trimmed_values(broker_url: str) -> None:
+    async with keeping(broker_url) as run:
+        _, second = await compacted_and_trimmed(run)
+        places: dict[str, tuple[dict[str, object], list[str]]] = {
+            "first": ({"to": "earliest"}, ["a=1", "b=1"]),
+            "second": ({"to": "id", "id": str(second)}, ["b=1"]),
+            "early": ({"to": "time", "time_ms": 1}, ["a=1", "b=1"]),
+            "like": ({"to": "like", "like": "second"}, ["b=1"]),
+            "new": ({"to": "latest"}, []),
+        }
+        for name, (place, _) in places.items():
+            _, result = await done(
+                run, "create_subscription", {"name": name, "type": "Exclusive", **place}, subscription=None
+            )
+            assert result["words"][0].endswith("; 0 messages wait for it")  # The log is empty
+            assert run.subscription(subscription=name).cursor.backlog_messages == 0
+        later = await put(await run.producer(), "c=1")
+        for name, (_, found) in places.items():
+            reader = await run.consumer(subscription=name, type_=EXCLUSIVE, permits=100, read_compacted=True)
+            await reader.has(len(found) + 1)
+            assert values(reader) == [*found, "c=1"]
+            assert reader.positions[-1:] == later
+            assert run.subscription(subscription=name).cursor.backlog_messages == 1
+
+
 async def test_a_seek_that_the_database_refuses_leaves_the_place_in_the_compacted_topic(
     broker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,6 +177,25 @@ async def test_a_seek_whose_connection_is_lost_is_stored_once(run: BrokerRun, mo
     assert one_row(run.database_url, "SELECT mark_delete_entry, version FROM vela_cursor") == (2, 1)
 
 
+async def test_a_seek_stored_before_its_connection_was_lost_stays_although_the_repetition_is_refused(
+    run: BrokerRun,
+) -> None:
+    positions, consumer = await ten_delivered(run)
+    lost = run.proxy.trap(MOVE, Moment.LOSE_ANSWER)
+    repetition = run.proxy.trap(MOVE, Moment.HOLD_REQUEST)
+    assert consumer.consumer is not None
+    seeking = asyncio.ensure_future(consumer.consumer.seek_position(positions[3], None))
+    await lost.caught.wait()
+    await repetition.caught.wait()
+    rows(run.database_url, "ALTER TABLE vela_cursor ADD CONSTRAINT test_no CHECK (version = 0) NOT VALID")
+    repetition.release()
+    with pytest.raises(PersistenceFailed):
+        await seeking
+    again = await run.consumer(permits=100)
+    await again.has(7)
+    assert again.positions == positions[3:]
+
+
 async def test_a_seek_goes_on_when_its_client_leaves(run: BrokerRun) -> None:
     positions, consumer = await ten_delivered(run)
     trap = run.proxy.trap(MOVE, Moment.HOLD_REQUEST)

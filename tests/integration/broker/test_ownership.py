@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
 from broker.core.errors import ServiceNotReady
+from broker.process import ownership
 from broker.process.ownership import BrokerAlreadyRuns
+from broker.storage import ownership as store
+from broker.storage.connection import Connection
 from tests.support.broker_harness import BrokerRun, eventually, new_run, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 
@@ -119,6 +123,31 @@ async def test_a_second_broker_names_the_first_and_leaves(run: BrokerRun) -> Non
     with pytest.raises(BrokerAlreadyRuns, match="pid"):
         await second.start()
     await second.crash()
+
+
+async def test_a_broker_that_waits_for_the_lock_says_so_once(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ownership, "_SILENT_WAIT_S", 0.0)
+    monkeypatch.setattr(ownership, "_RETRY_S", 0.01)
+    tries = 0
+
+    async def try_lock(connection: Connection) -> bool:
+        nonlocal tries
+        tries += 1
+        return await really_try_lock(connection)
+
+    really_try_lock = store.try_lock
+    monkeypatch.setattr(store, "try_lock", try_lock)
+    second = await new_run(run.database_url, lock_wait_s=20)
+    starting = asyncio.create_task(second.start())
+    await eventually(lambda: tries > 3, "the second broker to look for the lock")
+    await run.broker.stop()
+    await starting
+    said = [each for each in caplog.messages if "waiting" in each]
+    await second.crash()
+    (line,) = said
+    assert re.fullmatch(r"waiting at most 20 s for another broker's lock \(.+ pid \d+, started .+\)", line)
 
 
 async def test_a_clean_stop_frees_the_lock_before_its_connection_ends(

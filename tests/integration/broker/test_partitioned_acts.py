@@ -225,6 +225,34 @@ async def test_a_connection_lost_around_the_commit_moves_all_cursors_once(
     assert one_row(run.database_url, "SELECT count(*) FROM vela_act WHERE part_of_id = %s", act_id) == (3,)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE vela_topic_owner SET owner_epoch = owner_epoch + 9 WHERE topic_id = (SELECT max(id) FROM vela_topic)",
+        "ALTER TABLE vela_cursor ADD CONSTRAINT test_no CHECK (acked_messages <> 0) NOT VALID",
+    ],
+    ids=["another broker took a partition", "the database refuses"],
+)
+async def test_moves_stored_before_their_connection_was_lost_stay_although_the_repetition_fails(
+    run: BrokerRun, sql: str
+) -> None:
+    await three(run)
+    moves = [run.subscription(of(each)).moves for each in range(3)]
+    act_id, _ = await planned(run, "reset", {"to": "earliest"}, topic="p")
+    commit = run.proxy.trap("COMMIT", Moment.LOSE_ANSWER, connection="work")
+    applying = asyncio.create_task(apply(run, act_id))
+    await commit.caught.wait()
+    repetition = run.proxy.trap("owner_epoch) IN (SELECT", Moment.HOLD_REQUEST, connection="work")
+    await repetition.caught.wait()
+    rows(run.database_url, sql)
+    repetition.release()
+    assert (await applying)[0] == "applied"
+    await eventually(lambda: not any(each.is_busy for each in moves), "the act to end")
+    for each in range(3):
+        await run.consumer(of(each))
+    assert backlogs(run) == [10, 10, 10]
+
+
 @pytest.mark.parametrize("is_planned", [False, True])
 async def test_a_broker_killed_after_the_request_leaves_the_act_to_the_next_one(
     broker_url: str, is_planned: bool

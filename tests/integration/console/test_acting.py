@@ -289,6 +289,8 @@ def test_without_a_broker_the_act_waits_and_says_so(operator: Client, broker: Fa
     words = text_of(operator.get("/acts/1"))
     assert "No broker is running, so the act waits" in words
     assert "If a broker starts within 10 min of the request" in words
+    broker.acts[1] = replace(broker.acts[1], progress={})
+    assert "A broker began the act, so the next broker finishes it." in text_of(operator.get("/acts/1"))
     html = page.content.decode()
     assert 'sse-connect="/live?key=act:1"' in html
     assert 'hx-trigger="sse:act:1 delay:20ms, refresh"' in html

@@ -94,7 +94,11 @@ def test_other_texts_are_refused(text: object) -> None:
 
 def _part(number: int, **plan: Any) -> Part:
     act = SimpleNamespace(topic_name=f"p-{number}", undo_of=None, plan={"skipped_messages": 0, **plan})
-    return Part(partition=number, context=cast(ActContext, SimpleNamespace(act=act)))
+    return Part(partition=number, context=cast(ActContext, SimpleNamespace(act=act, begin=_begun)))
+
+
+async def _begun() -> None:
+    """Stand in for the record that an act has begun."""
 
 
 class _RefusedOnOne(DirectKind[NoParameters]):

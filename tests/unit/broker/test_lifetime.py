@@ -70,10 +70,10 @@ async def test_a_cumulative_ack_moves_mark_delete_and_single_acks_do_once_they_a
         shared.ack(third)
         shared.ack(second)
         assert cursor.mark_delete == before
-        assert list(cursor.holes()) == [(second.ledger_id, second.entry_id, third.entry_id)]
+        assert list(cursor.individually_acked()) == [(second.ledger_id, second.entry_id, third.entry_id)]
         shared.ack(first)
         assert cursor.mark_delete == third
-        assert not list(cursor.holes())
+        assert not list(cursor.individually_acked())
         ordered.ack(fourth, cumulative=True)
         assert run.subscription(subscription="ordered").cursor.mark_delete == fourth
         assert run.subscription(subscription="ordered").cursor.backlog_messages == 1

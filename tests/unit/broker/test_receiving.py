@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.subscription.requests import Delivery
-from tests.support.broker_harness import ConsumerProbe, ManualClock
+from tests.support.broker_harness import ConsumerProbe, ManualClock, eventually
 from tests.support.memory_broker import MemoryRun, memory_broker
 from tests.unit.doors.wire_client import WireClient
 from vela.wire.binary import commands
@@ -290,9 +290,11 @@ async def test_messages_of_a_lost_connection_do_not_go_to_its_other_consumers() 
         await client.subscribe(2, type_=SubType.SHARED)
         client.tell(commands.flow(1, 2), commands.flow(2, 5))
         await (await run.producer("orders")).publish(3)
+        subscription = run.subscription("orders")
+        # On a slow machine, the connection's turn may end before the last message.
+        await eventually(lambda: subscription.counters.messages_out == 3, "the messages to be written")
         assert client.names() == ["MESSAGE"] * 3
         client.connection.lost()
-        subscription = run.subscription("orders")
         assert subscription.counters.messages_out == 3
         assert not subscription.consumers
         other = await run.consumer("orders", permits=10)

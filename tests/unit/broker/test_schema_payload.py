@@ -99,6 +99,19 @@ def test_a_text_that_is_not_json_is_refused(data: bytes) -> None:
         check_payload(of_json(ORDER), data)
 
 
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b'{"a": "\xfe"}', "it is not JSON: it is not UTF-8 at byte 7"),
+        ('{"a": 1}'.encode("utf-16")[:-1], "it is not JSON: it is not UTF-16-LE at byte 16"),
+    ],
+)
+def test_bytes_that_are_not_text_are_refused_without_showing_them(data: bytes, says: str) -> None:
+    with pytest.raises(IncompatibleSchema) as error:
+        check_payload(of_json(ORDER), data)
+    assert str(error.value) == says
+
+
 def test_values_of_primitive_types_are_checked() -> None:
     text = SchemaDefinition(type=SchemaType.STRING, data=b"")
     check_payload(text, b"caf\xc3\xa9")

@@ -50,6 +50,20 @@ def test_a_sampled_trace_is_found(tracing: Tracing) -> None:
 
 
 @pytest.mark.parametrize(
+    "state",
+    ["secret", "a=1,secret", "a=" + "x" * 600, "a=1,a=2", ",".join(f"a{number}=1" for number in range(40))],
+    ids=["nonsense", "half nonsense", "too long", "repeated", "too many"],
+)
+def test_an_invalid_trace_state_is_left_out_without_a_line_in_the_log(
+    tracing: Tracing, state: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    parent = tracing.parent_of(entry({"traceparent": SAMPLED, "tracestate": state}).data)
+    assert parent is not None
+    assert not get_current_span(parent).get_span_context().trace_state
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
     "properties",
     [
         {},

@@ -108,6 +108,12 @@ def test_tenants_and_namespaces_have_pulsars_letters_and_are_not_dots_only(topic
     assert full_name("a-=:._1/..b/...") == "persistent://a-=:._1/..b/..."
 
 
+@pytest.mark.parametrize("topic", [".", "..", "a/b/..", "persistent://a/b/.-partition-0"])
+def test_a_topic_is_not_named_like_a_folder_in_an_address(topic: str) -> None:
+    with pytest.raises(errors.InvalidTopicName, match=r"must not be \. or \.\."):
+        full_name(topic)
+
+
 def test_the_name_of_a_partition_has_its_number() -> None:
     assert partition_name("persistent://a/b/t", 12) == "persistent://a/b/t-partition-12"
     assert partition_index("persistent://a/b/t-partition-12") == 12

@@ -26,10 +26,10 @@ def test_acks_out_of_order_move_mark_delete_in_one_step() -> None:
     cursor.ack(third)
     cursor.ack(second)
     assert cursor.mark_delete == Position(1, -1)
-    assert list(cursor.holes()) == [(1, 1, 2)]
+    assert list(cursor.individually_acked()) == [(1, 1, 2)]
     cursor.ack(first)
     assert cursor.mark_delete == third
-    assert list(cursor.holes()) == []
+    assert list(cursor.individually_acked()) == []
 
 
 def test_bits_at_or_below_mark_delete_are_not_holes() -> None:
@@ -37,10 +37,10 @@ def test_bits_at_or_below_mark_delete_are_not_holes() -> None:
     first, second, _ = log.publish_all(1, 1, 1)
     cursor = cursor_on(log)
     cursor.ack(second)
-    assert cursor.has_holes
+    assert cursor.has_individual_acks
     cursor.ack(first)  # the chunk keeps the bit of the second entry
     assert cursor.mark_delete == second
-    assert not cursor.has_holes
+    assert not cursor.has_individual_acks
 
 
 def test_mark_delete_crosses_ledgers_including_empty_ones() -> None:
@@ -369,8 +369,11 @@ def test_runs_join_across_chunks() -> None:
     for entry_id in range(CHUNK_ENTRIES - 3, CHUNK_ENTRIES + 2):
         cursor.ack(Position(1, entry_id))
     cursor.ack(Position(1, entries - 1))
-    assert list(cursor.holes()) == [(1, CHUNK_ENTRIES - 3, CHUNK_ENTRIES + 1), (1, entries - 1, entries - 1)]
-    assert list(cursor.holes(limit=1)) == [(1, CHUNK_ENTRIES - 3, CHUNK_ENTRIES + 1)]
+    assert list(cursor.individually_acked()) == [
+        (1, CHUNK_ENTRIES - 3, CHUNK_ENTRIES + 1),
+        (1, entries - 1, entries - 1),
+    ]
+    assert list(cursor.individually_acked(limit=1)) == [(1, CHUNK_ENTRIES - 3, CHUNK_ENTRIES + 1)]
     assert cursor.next_unacked(Position(1, CHUNK_ENTRIES - 2)) == Position(1, CHUNK_ENTRIES + 2)
     assert cursor.next_unacked(Position(1, entries - 1)) == Position(1, entries)
     target = cursor.position_after_messages(CHUNK_ENTRIES)

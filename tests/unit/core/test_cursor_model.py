@@ -304,9 +304,9 @@ class CursorMachine(RuleBasedStateMachine):
             held = cursor.remaining_of(position)
             assert (full(self.log.sizes[position]) if held is None else held) == mine
             assert cursor.is_acked(position) == (mine == 0)
-        holes = {Position(ledger, e) for ledger, a, b in cursor.holes() for e in range(a, b + 1)}
-        assert holes == {p for p in self.log.sizes if self.whole(p) and p > first_open}
-        assert cursor.last_acked == max(holes, default=cursor.mark_delete)
+        acked = {Position(ledger, e) for ledger, a, b in cursor.individually_acked() for e in range(a, b + 1)}
+        assert acked == {p for p in self.log.sizes if self.whole(p) and p > first_open}
+        assert cursor.last_acked == max(acked, default=cursor.mark_delete)
 
 
 class SmallChunkMachine(CursorMachine):

@@ -99,7 +99,7 @@ class DelayedMachine(RuleBasedStateMachine):
             if not popped and not self.delayed.needs_refill:
                 break
         assert all(due_ms > self.now_ms for due_ms in self.waiting.values()), "never forgotten"
-        through_ms = self.delayed.released_through_ms(self.now_ms)
+        through_ms = self.delayed.popped_through_ms(self.now_ms)
         assert all(
             row.due_ms > through_ms or Position(1, row.entry_id) not in self.waiting for row in self.rows
         )

@@ -61,7 +61,7 @@ def test_compacted_reads_need_a_single_consumer_and_a_stored_topic() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "__compaction", "pulsar.dedup", "pulsar.repl.eu", "x" * 1025, "é" * 513]
+    "name", ["", ".", "..", "__compaction", "pulsar.dedup", "pulsar.repl.eu", "x" * 1025, "é" * 513]
 )
 def test_reserved_and_overlong_names_are_refused(name: str) -> None:
     with pytest.raises(NotAllowed):
@@ -70,5 +70,6 @@ def test_reserved_and_overlong_names_are_refused(name: str) -> None:
 
 def test_ordinary_names_are_accepted() -> None:
     check_name("billing")
+    check_name("...")
     check_name("é" * 512)
     assert SubscriptionType("Key_Shared") is SubscriptionType.KEY_SHARED

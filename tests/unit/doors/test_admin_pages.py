@@ -88,13 +88,41 @@ def test_head_gets_the_headers_of_get() -> None:
     assert (status, headers["content-length"], body) == (200, "8", b"")
 
 
-@pytest.mark.parametrize(
-    "path", ["/admin/v2/nothing", "/admin/v3/functions", "/admin/v2/tenants/%FF", "/lookup/v2/x"]
-)
+@pytest.mark.parametrize("path", ["/admin/v2/nothing", "/admin/v3/functions", "/lookup/v2/x"])
 def test_an_unknown_path_says_so(path: str) -> None:
     status, headers, body = ask("GET", path)
     assert (status, headers["content-type"]) == (404, "application/json")
     assert path in reason(body)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/admin/v2/tenants/%FF",
+        "/admin/v2/persistent/public/default/a%FFb/stats",
+        "/admin/v2/persistent/public/default/t/subscription/%ED%A0%80/skip_all",
+        "/topics/persistent/public/default/%FF",
+    ],
+)
+def test_a_name_that_is_not_utf_8_is_refused_like_other_bad_names(path: str) -> None:
+    status, headers, body = ask("GET", path)
+    assert (status, headers["content-type"]) == (412, "application/json")
+    assert "is not percent-encoded UTF-8" in reason(body)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/admin/v2/tenants/%2E%2E", "not only dots"),
+        ("/admin/v2/namespaces/public/%2E%2E", "not only dots"),
+        ("/admin/v2/persistent/public/default/%2E%2E", "must not be . or .."),
+        ("/admin/v2/non-persistent/public/default/%2E", "must not be . or .."),
+    ],
+)
+def test_a_name_that_a_client_would_resolve_in_a_path_is_refused(path: str, words: str) -> None:
+    body = b'{"adminRoles": [], "allowedClusters": ["vela"]}' if "tenants" in path else b""
+    status, _, said = ask("PUT", path, body)
+    assert (status, words in reason(said)) == (412, True), said
 
 
 def test_a_wrong_method_names_the_right_ones() -> None:

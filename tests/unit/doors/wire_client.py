@@ -96,7 +96,7 @@ class WireClient:
 
     async def open_producer(self, producer_id: int = 1, *, name: str | None = "p") -> None:
         self.tell(commands.producer(TOPIC, producer_id=producer_id, request_id=7, name=name))
-        await self.settle()
+        await self.answered()
         assert self.names() == ["PRODUCER_SUCCESS"]
 
     async def subscribe(
@@ -112,12 +112,22 @@ class WireClient:
                 initial_position=InitialPosition.EARLIEST,
             )
         )
-        await self.settle()
+        await self.answered()
         assert self.names() == ["SUCCESS"]
 
     async def settle(self) -> None:
         """Let every callback and task that is ready run."""
         await settle()
+
+    async def answered(self) -> None:
+        """Settle until the broker has written something.
+
+        On a slow machine, the connection's turn may end before the answer is written.
+        """
+        await settle()
+        async with asyncio.timeout(10):
+            while len(self.link.writes) == self._seen:
+                await settle()
 
 
 async def settle(*, passes: int = 20) -> None:

@@ -35,7 +35,7 @@ class Target:
     notes: tuple[str, ...] = ()
 
     def first_message(self, partition: int | None) -> MessageId:
-        """Return the first message that the move leaves unacked."""
+        """Return the first message that a reset leaves unacked. Call this only if `how` is "reset"."""
         left = self.remaining or 0
         if not left:
             return MessageId(*self.position)
@@ -89,7 +89,7 @@ class Change:
     """A change of a cursor, and the data that the plan stores about the change."""
 
     run: Callable[[Cursor], None]  # Must change nothing if it raises IndexMissing
-    # JSON of the target. If this is None, `apply` computes the change again.
+    # JSON of the target. If this is None, the broker computes the change again when it applies the act.
     pinned: Mapping[str, object] | None = None
     begins_at: Position | None = None  # Requested place of a reset, even if this place is trimmed
     notes: tuple[str, ...] = ()
@@ -97,9 +97,10 @@ class Change:
     is_whole: bool = False  # Whether the change acks that entry completely
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return the entry at which the change ended, and the bitset of its unacked messages.
+        """Return an entry and the bitset of its unacked messages. Call this right after the change.
 
-        Return None if no message of the entry is acked. Call this right after the change.
+        The entry is `one`. If `one` is None, the entry is the next entry to read, and the result is None if no message
+        of that entry is acked.
         """
         if self.one is None:
             return cursor.partly_acked_next()

@@ -32,7 +32,7 @@ class CursorKind(ActKind[P]):
 
     can_undo: ClassVar[bool] = True
     takes_partitions: ClassVar[bool] = True
-    # If True, the act may redeliver messages that were acked after its plan.
+    # If True, the act can redeliver messages that were acked after the act was planned.
     forgets_acks: ClassVar[bool] = False
 
     @abstractmethod

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Letter", "SendToDeadLetters"]
 
-_PUBLISH_S: Final = 5.0  # The subscription delivers nothing during this time
+_PUBLISH_S: Final = 5.0  # Short, because the subscription delivers nothing until the letter is stored
 _IDS_KEPT: Final = 100
 
 

@@ -44,7 +44,7 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
     """Find a message by `ledger:entry[:partition[:index]]`. Partition -1 is accepted for every topic.
 
     Raises ActInvalid if the text is not a message id, or if it names another partition. Raises NothingToActOn if the
-    message cannot be from this topic.
+    ledger is not from this topic, or if the entry has no message with this index.
     """
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers

@@ -90,7 +90,7 @@ class ReadyMove:
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
         """Update the subscription after the move was stored.
 
-        If `undo_window_s` is 0, acks are not recorded for an undo.
+        If `undo_window_s` is 0, the cursor stops recording acks for an undo.
         """
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:
@@ -102,8 +102,9 @@ class ReadyMove:
             self.subscription.cursor.stop_undo_overlay()
 
     def _acked_meanwhile(self) -> int:
-        # The cursor does not count acks of messages that an earlier act skipped.
-        # If this act undoes the skip, each such ack lowers the number of replayed messages by one.
+        # The cursor does not count acks of messages that an earlier act skipped. If this act undoes the skip, it does
+        # not replay the messages that were acked since the plan was made. So add the planned minus the actual number of
+        # replayed messages.
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:
             return counted_by_cursor

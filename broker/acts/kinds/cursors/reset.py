@@ -164,7 +164,7 @@ def _like(topic: Topic, name: str) -> Target:
     if other is None:
         raise NothingToActOn(f"there is no subscription {name!r} on {topic.name} whose place could be used")
     notes: tuple[str, ...] = ()
-    if other.cursor.has_holes or other.cursor.has_partial_acks:
+    if other.cursor.has_individual_acks or other.cursor.has_partial_acks:
         notes = (
             f"acks of {name} beyond its first unacked message are not copied: these messages are delivered here",
         )
@@ -181,7 +181,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # If the log is empty, perhaps no message was ever stored at this position.
+    # If the log is empty, the bookmark may have been created at the log's end, before any message was stored there.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, begins_at=position, notes=notes)

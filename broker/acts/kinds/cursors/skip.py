@@ -79,7 +79,7 @@ class SkipEntries(CursorKind[EntriesToSkip]):
 
     name = "skip_entries"
     summary = "Skip the next entries: their messages count as acked and are not delivered."
-    can_be_requested = False  # Only the admin API offers this act
+    can_be_requested = False  # Only the admin API creates this act, so `requests.plan` refuses it
     parameters = EntriesToSkip
 
     def why_one_partition(self, given: EntriesToSkip) -> str:

@@ -37,7 +37,7 @@ class CreateNamespace(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name, found = context.act.topic_name, await _found(context)
-        # After the plan was made, a client or an earlier attempt may have created the namespace.
+        # Apply the act even if the namespace exists, because a client or an earlier attempt may have created it.
         if found.exists and not context.act.is_apply:
             raise ActInvalid(f"namespace {name} already exists; choose another name")
         policies = context.tools.creation.policies_of_new_namespace()

@@ -36,7 +36,7 @@ class SetTenant(DirectKind[TenantRoles]):
     name = "set_tenant"
     summary = "Create a tenant, or change the roles that administer it."
     scope = Scope.TENANT
-    can_be_requested = False  # Only the admin API offers this act
+    can_be_requested = False  # Only the admin API creates this act, so `requests.plan` refuses it
     no_undo = "to undo it, set the earlier roles or delete the tenant"
     parameters = TenantRoles
 

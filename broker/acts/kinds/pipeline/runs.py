@@ -44,7 +44,10 @@ class RunParameters:
 
 
 def checked_job(given: JobParameters) -> tuple[Job, dict[str, str]]:
-    """Return the job and all its options. Raises ActInvalid for an unknown job or a wrong option."""
+    """Return the job and the value of each of its options. An option that is not given has its default.
+
+    Raises ActInvalid for an unknown job or a wrong option.
+    """
     try:
         job = find_job(given.job)
         return job, job.checked(given.options)

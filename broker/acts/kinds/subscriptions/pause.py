@@ -28,7 +28,7 @@ class _Switch(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         subscription = await context.subscription()
-        # An earlier attempt to apply the act may have made the change.
+        # Apply the act even if there is nothing to change, because an earlier attempt may have made the change.
         if subscription.is_paused is self.pauses and not context.act.is_apply:
             raise AlreadySo(
                 f"{subscription.name} is already paused"
@@ -53,7 +53,7 @@ class _Switch(DirectKind[NoParameters]):
                 lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
                 what="pausing a subscription",
             )
-        except psycopg.Error:  # The database stored nothing
+        except psycopg.Error:  # PostgreSQL refused the write
             if self.pauses and not was_paused:
                 subscription.resume()
             raise
@@ -85,7 +85,7 @@ class Resume(_Switch):
 async def _stored(
     connection: Connection, subscription: Subscription, owner_epoch: int, is_paused: bool
 ) -> bool | None:
-    """Return None if another broker owns the topic."""
+    """Store `is_paused`. Return True, or None if another broker owns the topic."""
     done = await cursor_store.set_paused(
         connection,
         topic_id=subscription.log.topic_id,

@@ -156,7 +156,7 @@ class _Work:
         piece: list[Found] = []
         size = PIECE_MESSAGES if not given.rate else min(PIECE_MESSAGES, max(1, given.rate // 10))
         selection = replace(await _selection(given, context), namespaces=_planned_namespaces(context, given))
-        # If the previous broker died after it redrove the last message, read no entries.
+        # If an earlier broker has already redriven `most` messages for this act, read no entries.
         entries = 0 if self._redriven.total() >= given.most else None
         async for found in scan(context.subscription, selection, through, tally, entries=entries):
             piece.append(found)

@@ -93,6 +93,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
             target.position,
             dict(given.properties),
             remaining=target.remaining,
+            begins_at=target.begins_at,
         )
 
 
@@ -169,7 +170,7 @@ class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
 
     name = "set_subscription_properties"
     summary = "Replace the properties that are stored with a subscription."
-    can_be_requested = False  # Only the admin API offers this act
+    can_be_requested = False  # Only the admin API creates this act, so `requests.plan` refuses it
     no_undo = "to undo it, set the earlier properties"
     takes_partitions = True
     parameters = SubscriptionProperties

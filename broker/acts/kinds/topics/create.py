@@ -61,7 +61,7 @@ class CreateTopic(DirectKind[NewTopic]):
     async def measure(self, context: ActContext, given: NewTopic) -> Effect:
         name = _full_name(context, given)
         found = await _find(context, name)
-        # A client or an earlier attempt may have created the topic after the plan.
+        # Apply the act even if the same topic exists, because a client or an earlier attempt may have created it.
         if found is not None and not (context.act.is_apply and found.partitions == given.partitions):
             raise ActInvalid(f"{name} already exists, {_shape(found.partitions)}; choose another name")
         policy_words = [f"its policy {each} is {value}" for each, value in sorted(given.policies.items())]

@@ -31,9 +31,9 @@ MOST_COUNTED = 50  # Maximum number of subscriptions whose lost messages are cou
 class PolicyLosses:
     """The estimated effects of a policy change."""
 
-    freed_messages: int = 0  # Messages that every subscription has acked
+    freed_messages: int = 0  # Acked messages that the broker would trim because of the change
     freed_bytes: int = 0
-    lost_messages: int = 0  # Unacked messages, summed over the subscriptions
+    lost_messages: int = 0  # Unacked messages that would expire or be evicted, summed over the subscriptions
     losing_subscriptions: int = 0
     stopped_topics: list[str] = field(default_factory=list)  # Topics where the new quota stops producers
     is_complete: bool = True  # False if more than MOST_COUNTED subscriptions lose messages

@@ -18,14 +18,14 @@ class DeleteSchema(DirectKind[NoParameters]):
     name = "delete_schema"
     summary = "Delete a topic's schema, so that the next producer can store any other."
     scope = Scope.TOPIC
-    can_be_requested = False  # Only the admin API offers this act
+    can_be_requested = False  # Only the admin API creates this act, so `requests.plan` refuses it
     no_undo = "to undo it, store the schema again, as a new version"
     parameters = NoParameters
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name = TopicName.parse(context.act.topic_name).base
         versions = await context.tools.schemas.versions(name)
-        # An earlier attempt to apply the act may have deleted the schema.
+        # Apply the act even if there is no schema, because an earlier attempt may have deleted it.
         if not versions and not context.act.is_apply:
             raise SchemaNotFound(f"{name} does not have a schema")
         count = counted(len(versions), "version is", "versions are")

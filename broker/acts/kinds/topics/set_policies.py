@@ -122,6 +122,7 @@ class _SetPolicies(ActKind[Any]):
     async def apply(self, context: ActContext, given: _Change) -> Mapping[str, Any]:
         planned = context.act.plan or {}
         pinned = planned["pinned"]
+        await context.begin()
         await context.tools.policies.change(
             self.holder(context), before=pinned["before"], after=pinned["after"]
         )

@@ -165,7 +165,7 @@ class UnloadTopic(DirectKind[NoParameters]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Whether to delete a topic that has clients or subscriptions."""
+    """Options for deleting a topic that has clients or subscriptions."""
 
     force: Annotated[bool, Rule("close the clients that are connected and delete the subscriptions")] = False
     subscriptions: Annotated[bool, Rule("delete subscriptions without consumers")] = False

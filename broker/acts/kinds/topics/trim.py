@@ -18,7 +18,7 @@ class TrimTopic(DirectKind[NoParameters]):
     name = "trim"
     summary = "Free the acked messages that retention no longer keeps, without waiting for the next round."
     scope = Scope.TOPIC
-    can_be_requested = False  # Only the admin API offers this act
+    can_be_requested = False  # Only the admin API creates this act, so `requests.plan` refuses it
     no_undo = "it cannot be undone: nobody can rewind to the messages that are freed"
     parameters = NoParameters
 

@@ -127,7 +127,7 @@ _turns = itertools.count()
 
 
 def _by_key(name: TopicName, count: int, messages: Sequence[RestMessage]) -> list[TopicName]:
-    """Keys are hashed with the Java client's default hash."""
+    """Return a topic or partition for each message. Keys are hashed with the Java client's default hash."""
     if not count:
         return [name] * len(messages)
     turn = next(_turns) % count

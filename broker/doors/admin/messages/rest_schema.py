@@ -38,7 +38,8 @@ class RestSchema:
 
     stored: SchemaDefinition | None = None
     version: bytes = b""
-    new: SchemaDefinition | None = None  # Opening the producer stores this schema
+    # Comes with the request. The broker stores this schema before it publishes.
+    new: SchemaDefinition | None = None
 
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.

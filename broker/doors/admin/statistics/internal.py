@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InternalStats", "internal_stats"]
 
-_HOLES_SHOWN: Final = 1000
+_RUNS_SHOWN: Final = 1000
 
 
 class LedgerStats(BaseModel):
@@ -119,9 +119,9 @@ def _ledger(info: LedgerInfo, topic: Topic, *, is_open: bool) -> LedgerStats:
 
 def _cursor(each: Subscription) -> CursorStats:
     cursor, ledgers = each.cursor, each.log.ledgers
-    holes = list(cursor.holes(_HOLES_SHOWN))
+    acked = list(cursor.individually_acked(_RUNS_SHOWN))
     # Pulsar's intervals exclude their start, so subtract 1 from the first acked entry.
-    intervals = ",".join(f"({ledger}:{first - 1}..{ledger}:{last}]" for ledger, first, last in holes)
+    intervals = ",".join(f"({ledger}:{first - 1}..{ledger}:{last}]" for ledger, first, last in acked)
     at_end = each.read_position >= ledgers.end()
     return CursorStats(
         markDeletePosition=str(cursor.mark_delete),
@@ -136,7 +136,7 @@ def _cursor(each: Subscription) -> CursorStats:
         numberOfEntriesSinceFirstNotAckedMessage=ledgers.entries_between(
             cursor.mark_delete, ledgers.last_position()
         ),
-        totalNonContiguousDeletedMessagesRange=len(holes),
+        totalNonContiguousDeletedMessagesRange=len(acked),
         subscriptionHavePendingRead=each.is_reading,
         subscriptionHavePendingReplayRead=False,
     )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "non_persistent_stats", "topic_stats"]
 
-_HOLES_COUNTED: Final = 1000
+_RUNS_COUNTED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ def _subscription_stats(
         drainingHashesCount=len(draining),
         drainingHashesUnackedMessages=sum(slot.pending_entries for slot in draining),
         nonContiguousDeletedMessagesRanges=sum(
-            1 for _ in islice(cursor.holes(_HOLES_COUNTED), _HOLES_COUNTED)
+            1 for _ in islice(cursor.individually_acked(_RUNS_COUNTED), _RUNS_COUNTED)
         ),
         subscriptionProperties=dict(properties),
         filterProcessedMsgCount=rejected + rescheduled,

@@ -3,7 +3,7 @@
 An ACK may have hundreds of thousands of ids, which take half a second to decode. Such a command is decoded in slices,
 so that the broker can serve other connections between two slices.
 
-This file has over 400 lines, because each command has its own function.
+This file is long because each command has its own function.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def decode_slices(command: pb.BaseCommand, frame: Frame) -> Iterator[events.Even
         return (_ack_of(body, many[at : at + SLICE_IDS], is_last=at == starts[-1]) for at in starts)
     redeliver = command.redeliverUnacknowledgedMessages
     complete(redeliver, command)
-    return (_redeliver_of(redeliver, many[at : at + SLICE_IDS], is_rest=at > 0) for at in starts)
+    return (_redeliver_of(redeliver, many[at : at + SLICE_IDS], is_continuation=at > 0) for at in starts)
 
 
 def _ack(command: pb.BaseCommand) -> events.Ack:
@@ -160,20 +160,20 @@ def _flow(command: pb.BaseCommand) -> events.Flow:
 def _redeliver(command: pb.BaseCommand) -> events.Redeliver:
     body = command.redeliverUnacknowledgedMessages
     complete(body, command)
-    return _redeliver_of(body, body.message_ids, is_rest=False)
+    return _redeliver_of(body, body.message_ids, is_continuation=False)
 
 
 def _redeliver_of(
     body: pb.CommandRedeliverUnacknowledgedMessages,
     message_ids: Sequence[pb.MessageIdData],
     *,
-    is_rest: bool,
+    is_continuation: bool,
 ) -> events.Redeliver:
     return events.Redeliver(
         body.consumer_id,
         [(signed64(item.ledgerId), signed64(item.entryId)) for item in message_ids],
         body.consumer_epoch if body.HasField("consumer_epoch") else None,
-        is_rest,
+        is_continuation,
     )
 
 

@@ -1,6 +1,6 @@
 """The broker's end of Pulsar's binary protocol, without I/O.
 
-This file has over 400 lines, because each answer has its own method.
+This file is long because each answer has its own method.
 """
 
 from __future__ import annotations

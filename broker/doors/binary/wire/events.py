@@ -91,7 +91,7 @@ class Redeliver(NamedTuple):
     # Pairs of ledger id and entry id. An empty sequence means all pending messages of the consumer.
     positions: Sequence[tuple[int, int]]
     epoch: int | None
-    is_rest: bool = False  # True if an earlier event has the first positions of the command
+    is_continuation: bool = False  # True if an earlier event has the first positions of the command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ class BoundedTasks:
         self._room.set()
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` seconds for the running pieces of work, then cancel the rest."""
+        """Wait at most `timeout_s` seconds for the running work, then cancel the work that is still running."""
         if self._running:
             await asyncio.wait(self._running, timeout=timeout_s)
         for task in self._running:

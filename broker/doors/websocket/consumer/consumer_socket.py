@@ -215,7 +215,7 @@ class ConsumerSocket(PushSocket):
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
-        """Release the sources, then finish the letters that are being written."""
+        """Release the sources and drop the queued letters. The other letters are finished in the background."""
         super().release()
         if self.letters is not None:
             self.letters.lost()

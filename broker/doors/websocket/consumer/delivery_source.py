@@ -36,7 +36,8 @@ __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
 logger = logging.getLogger(__name__)
 
-# Other clients may be able to read an entry with one of these errors.
+# After one of these errors, the entry stays unacked, because other clients may be able to read it. For an encrypted
+# entry, `crypto_failure_action` may say otherwise.
 _UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
 
 
@@ -106,7 +107,11 @@ class DeliverySource:
         self._is_scheduled = False
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Push these entries, except dead letters and entries that cannot be decoded."""
+        """Push these entries.
+
+        `letters` takes the entries that go to the dead-letter topic. `_pass_over` handles the entries that cannot be
+        decoded.
+        """
         has_partly_acked = self.acks.partly_acked > 0
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()

@@ -102,7 +102,10 @@ class PushSocket(BrokerSocket):
         self.credit_share(self.sources, permits)
 
     def credit_share(self, sources: Sequence[DeliverySource], permits: int) -> None:
-        """Grant each of these sources an equal part of the socket's permits, at least one."""
+        """Divide `permits` by the number of the socket's sources, and grant the result to each of `sources`.
+
+        If the socket may have several sources, grant each source at least one permit.
+        """
         share = permits if self.has_one_source else max(1, permits // max(1, len(self.sources)))
         for source in sources:
             source.credit(share)
@@ -150,7 +153,7 @@ class PushSocket(BrokerSocket):
             self.transport.write_frames(frames, binary=False)
 
     def drain_soon(self) -> None:
-        """In the next turn of the event loop, push queued messages while the window has room."""
+        """In the next iteration of the event loop, write queued messages while the window has room."""
         if self._ready and not self._is_draining:
             self._is_draining = True
             self._loop.call_soon(self._drain)
@@ -189,7 +192,10 @@ class PushSocket(BrokerSocket):
             await self.transport.share.away(self.transport.drained())
 
     def settled(self, source: DeliverySource, messages: int) -> None:
-        """Record how many messages the peer has answered, and make room for new messages."""
+        """Make room in the window after the peer has acked, nacked or reconsumed this many messages.
+
+        In pull mode, only permits make room.
+        """
         credit = self.window.settled(messages)
         if self.has_one_source:
             source.credit(credit)
@@ -197,9 +203,10 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source of a message, even if another socket delivered the message.
+        """Return the source of a message. Another socket may have delivered the message.
 
-        Raises InvalidCommand if the socket has no source.
+        If no source is found for the message's ledger, return the source with the message's partition, or else the
+        first source. Raises InvalidCommand if the socket has no source.
         """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:
@@ -228,9 +235,9 @@ class PushSocket(BrokerSocket):
             self.end(CloseCode.SERVICE_RESTART, reason, ServiceNotReady(f"{reason}: connect again"))
 
     async def is_alive(self) -> bool:
-        """Return whether the peer is alive.
+        """Return whether the peer is alive. The ping takes at most 5 s.
 
-        If the peer is gone, the acks that arrived before the close are applied first. This takes at most 5 s.
+        If the peer is gone, wait until `release` has applied the acks received so far. This wait takes at most 5 s.
         """
         if await self.transport.is_alive(PROBE_TIMEOUT_MS):
             return True

@@ -83,7 +83,7 @@ class _Fields(msgspec.Struct, gc=False):
     type: str | None = None
     messageId: str | None = None  # noqa: N815
     permitMessages: _Int32 | None = None  # noqa: N815
-    # Commands that need none of the next three fields may send anything in them.
+    # Each of the next three fields may hold any value in a command that does not use the field.
     ackType: Any = None  # noqa: N815
     delayMillis: Any = None  # noqa: N815
     properties: Any = None

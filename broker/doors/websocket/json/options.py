@@ -164,8 +164,8 @@ class ReaderOptions:
 def producer_options(query: Query) -> ProducerOptions:
     """Read the options of a producer. If encryptionKeys is set, batching and compression are off.
 
-    Without batching, the batch limits and maxPendingMessages are ignored. Raises InvalidQuery, and
-    HandshakeRefused if encryptionKeys has no valid keys.
+    Without batching, the batch limits and maxPendingMessages are ignored. Raises HandshakeRefused if encryptionKeys has
+    no valid keys, and InvalidQuery if another option is invalid.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()

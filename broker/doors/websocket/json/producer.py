@@ -94,7 +94,8 @@ def decode_frame(
 ) -> DecodedMessage | list[DecodedMessage]:
     """Return the message of a text frame, or a list of messages if the frame is an array. Never raises.
 
-    A refused message or frame becomes a SendError. `is_encrypted` says whether the socket has encryptionKeys.
+    A refused message or frame becomes a SendError. `is_encrypted` says whether the WebSocket's URL has the parameter
+    encryptionKeys.
     """
     try:
         fields = _decode(frame)

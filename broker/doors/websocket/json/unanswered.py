@@ -14,7 +14,10 @@ _MOST: Final = 10_000
 
 
 class Unanswered:
-    """Counts the unanswered pushes of each message. The argument `most` limits the number of messages."""
+    """Counts the unanswered pushes of each message.
+
+    If more than `most` messages are unanswered, it forgets the message that was pushed first.
+    """
 
     __slots__ = ("_copies", "_most")
 

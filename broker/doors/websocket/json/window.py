@@ -12,8 +12,8 @@ __all__ = ["DeliveryWindow"]
 class DeliveryWindow:
     """Counts how many messages may be pushed now.
 
-    In push mode, every answer makes room, even a second answer to the same message. In pull mode, only the client's
-    permits make room.
+    An answer to a message is an ack, a negative ack or a reconsumeLater. In push mode, every answer makes room, even a
+    second answer to the same message. In pull mode, only the client's permits make room.
     """
 
     __slots__ = ("_balance", "_pull")

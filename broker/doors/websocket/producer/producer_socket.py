@@ -122,7 +122,7 @@ class ProducerSocket(BrokerSocket):
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:
-        """Send unsent batches, then detach the producers. Safe to repeat."""
+        """Publish the waiting batches, then detach the producers. Safe to repeat."""
         self._is_lost = True
         for lane in self._lanes:
             lane.detach()

@@ -33,7 +33,10 @@ _MEMBER_BYTES: Final = 16
 MAX_CONTEXT_CHARACTERS: Final = 16 * 1024
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Context of an unanswered message, its array, and its index in the array. The array is None for a single message."""
+"""The context of an unanswered message, the acks of its JSON array, and its index in the array.
+
+The acks are None if the client sent the message without an array.
+"""
 
 
 class LaneOwner(Protocol):
@@ -102,7 +105,7 @@ class PublishLane:
             self._next_sequence_id = producer.last_sequence_id + 1
 
     def detach(self) -> None:
-        """Send the unsent batch, then detach the producer. Safe to repeat."""
+        """Publish the waiting batch, then detach the producer. Safe to repeat."""
         self._flush_batch()
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()

@@ -37,7 +37,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     return Finding(
         rule=RULE.id,
-        severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
+        severity=Severity.SLOW if snapshot.consumers_ack else Severity.STOPPED,
         sentence=_sentence(hoarder, few),
         evidence=(
             fact(said("in flight at {name}", name=hoarder.name), hoarder.unacked_messages, Unit.MESSAGES),
@@ -56,9 +56,11 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
-    """Return the cure that gives the hoarder's messages to the other consumers.
+    """Return the cure that gives the hoarder's messages to the other consumers: a redelivery or a disconnect.
 
-    On Shared, a redelivery gives no messages to a hoarder whose queue is full.
+    The other consumers ask for `room` messages. If the hoarder has more messages than that, a disconnect is not enough:
+    the hoarder connects again and gets the rest back. After a redelivery on Shared, a hoarder whose queue is full gets
+    no message back.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(

@@ -16,7 +16,7 @@ WINDOW_S: Final = 5.0
 def find(snapshot: Snapshot) -> Finding | None:
     subscription = snapshot.subscription
     rate_in, rate_acked = snapshot.topic.message_rate_in, subscription.message_rate_acked
-    if rate_acked is None or rate_in is None or not snapshot.is_draining_at_all:
+    if rate_acked is None or rate_in is None or not snapshot.consumers_ack:
         return None
     if subscription.state == "falling behind":
         return None

@@ -8,9 +8,9 @@ from console.diagnosis.findings import Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.said import said
 
-__all__ = ["RULE"]
+__all__ = ["RULE", "WINDOW_S"]
 
-WINDOW_S: Final = 20.0
+WINDOW_S: Final = 20.0  # Also for `nothing_acked` and `unexplained`, which apply only if this rule does not
 
 
 def find(snapshot: Snapshot) -> Finding | None:

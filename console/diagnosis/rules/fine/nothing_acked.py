@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.rules.fine.just_delivered import WINDOW_S
 from console.diagnosis.snapshot import Snapshot
 from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0
-
 
 def find(snapshot: Snapshot) -> Finding | None:
     subscription, consumers = snapshot.subscription, snapshot.consumers
-    if not consumers or not subscription.in_flight_messages or snapshot.is_draining_at_all:
+    if not consumers or not subscription.in_flight_messages or snapshot.consumers_ack:
         return None
     most = max(consumers, key=lambda each: each.unacked_messages)
     return Finding(

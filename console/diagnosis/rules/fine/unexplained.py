@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.rules.fine.just_delivered import WINDOW_S
 from console.diagnosis.snapshot import Snapshot
 from console.words.said import said
 
 __all__ = ["RULE"]
-
-WINDOW_S: Final = 20.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:

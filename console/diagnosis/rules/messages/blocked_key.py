@@ -35,7 +35,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         why = said("{name} owns their key and takes no more", name=consumer.name)
     return Finding(
         rule=RULE.id,
-        severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
+        severity=Severity.SLOW if snapshot.consumers_ack else Severity.STOPPED,
         sentence=said_many(
             "{waiting} entry waits, because {why}. Messages of one key are delivered in order.",
             "{waiting} entries wait, because {why}. Messages of one key are delivered in order.",

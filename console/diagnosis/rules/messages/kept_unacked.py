@@ -28,7 +28,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None  # The consumer may still be processing this message
     return Finding(
         rule=RULE.id,
-        severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
+        severity=Severity.SLOW if snapshot.consumers_ack else Severity.STOPPED,
         sentence=said(
             "{name} has had the oldest message for a long time without an ack, and nothing takes it back: the"
             " broker keeps no ack timeout for it.",

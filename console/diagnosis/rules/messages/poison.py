@@ -31,7 +31,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     only_left = snapshot.subscription.backlog_messages == first.messages
     return Finding(
         rule=RULE.id,
-        severity=Severity.STOPPED if only_left or not snapshot.is_draining_at_all else Severity.SLOW,
+        severity=Severity.STOPPED if only_left or not snapshot.consumers_ack else Severity.SLOW,
         sentence=said(
             "The oldest unacked {what} was redelivered {times} times: the consumers cannot process it.",
             what=what,

@@ -22,7 +22,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         whom = said("{program} (pid {pid})", program=whom, pid=database.blocking_pid)
     return Finding(
         rule=RULE.id,
-        severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
+        severity=Severity.SLOW if snapshot.consumers_ack else Severity.STOPPED,
         sentence=said("A statement of Vela waits for a lock in PostgreSQL that {whom} holds.", whom=whom),
         evidence=(
             fact(said("waits for"), database.longest_wait_s, Unit.SECONDS),

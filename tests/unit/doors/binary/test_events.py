@@ -87,7 +87,11 @@ def test_a_long_redelivery_is_several_events() -> None:
     assert [
         position for event in found if isinstance(event, events.Redeliver) for position in event.positions
     ] == ids
-    assert [event.is_rest for event in found if isinstance(event, events.Redeliver)] == [False, True, True]
+    assert [event.is_continuation for event in found if isinstance(event, events.Redeliver)] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_a_long_cumulative_ack_stays_one_event_which_shows_that_it_has_several_ids() -> None:
