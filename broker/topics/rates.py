@@ -25,7 +25,7 @@ _NOTHING_PER_S: Final = 0.05  # Lower rates count as 0
 _SLOW_PER_S: Final = 1.0
 # A slow flow has ended when a pause is this many times as long as the previous pause.
 _PATIENCE: Final = 3
-_LEAST_PATIENCE_MS: Final = 2_000
+_LEAST_PATIENCE_MS: Final = MEASURED_OVER_S * 1000  # Other flows have ended after a pause of this length
 _MOST_PATIENCE_MS: Final = 30_000
 # Number of reports between two searches for closed topics. A search looks at all topics, which takes time.
 _FORGET_EVERY: Final = 60
@@ -48,18 +48,23 @@ class _Flow:
     measured_ms: int  # Time when the rates were last computed
     changed_ms: int  # Time of the last report with new messages
     per_s: tuple[float, ...]
-    gap_ms: int = 0  # Time between the last two reports with new messages
+    ends_ms: int = 0  # Time when the rates become 0, unless new messages come before
 
-    def update(self, totals: tuple[int, ...], now_ms: int) -> tuple[float, ...]:
-        seen_ms, self.seen_ms = self.seen_ms, now_ms
+    def update(self, totals: tuple[int, ...], now_ms: int, before_ms: int) -> tuple[float, ...]:
+        """Return the rates. New messages came after the report at `before_ms`, or that report would have them."""
+        seen_ms, self.seen_ms = max(self.seen_ms, before_ms), now_ms
         news = totals[0] - self.totals[0]
-        if not news and self.per_s[0] < _SLOW_PER_S:
-            if now_ms >= self._ends_ms:
+        if not news:
+            if now_ms >= self.ends_ms:
                 self.per_s = (0.0,) * len(totals)
-            return self.per_s
+            if self.per_s[0] < _SLOW_PER_S:
+                return self.per_s
+        pause_ms = now_ms - self.changed_ms
+        is_rested = pause_ms > _MOST_PATIENCE_MS
         weight, since_s = _WEIGHT, _seconds(now_ms - self.measured_ms)
         if not self.per_s[0]:
-            if news / _seconds(now_ms - seen_ms) > _SLOW_PER_S:
+            # The time before a burst must not count: 50 messages after a minute would be a slow flow.
+            if news / _seconds(now_ms - seen_ms if is_rested else pause_ms) > _SLOW_PER_S:
                 since_s = _seconds(now_ms - seen_ms)
             else:
                 weight = 1 - (1 - _WEIGHT) ** since_s
@@ -70,7 +75,9 @@ class _Flow:
         if self.per_s[0] < _NOTHING_PER_S:
             self.per_s = (0.0,) * len(totals)
         if news:
-            self.gap_ms, self.changed_ms = now_ms - self.changed_ms, now_ms
+            is_slow = self.per_s[0] < _SLOW_PER_S and not is_rested
+            patience_ms = min(_MOST_PATIENCE_MS, _PATIENCE * pause_ms) if is_slow else 0
+            self.changed_ms, self.ends_ms = now_ms, now_ms + max(_LEAST_PATIENCE_MS, patience_ms)
         self.totals, self.measured_ms = totals, now_ms
         return self.per_s
 
@@ -82,12 +89,7 @@ class _Flow:
         """
         if not self.per_s[0]:
             return None
-        return 0 if self.per_s[0] >= _SLOW_PER_S else self._ends_ms
-
-    @property
-    def _ends_ms(self) -> int:
-        patience_ms = min(_MOST_PATIENCE_MS, max(_LEAST_PATIENCE_MS, _PATIENCE * self.gap_ms))
-        return self.changed_ms + patience_ms
+        return 0 if self.per_s[0] >= _SLOW_PER_S else self.ends_ms
 
 
 _Flows = tuple[_Flow, ...]
@@ -105,6 +107,7 @@ class Rates:
         self._topics_due_ms: dict[Topic, int] = {}
         self._subscriptions_due_ms: dict[Subscription, int] = {}
         self._looks = 0
+        self._before_ms = self._report_ms = 0  # Times of the last two reports
 
     def of_topic(self, topic: Topic, messages: int, size_bytes: int, now_ms: int) -> tuple[float, float]:
         """Return messages and bytes per second.
@@ -116,7 +119,7 @@ class Rates:
         flows = self._topics.get(topic)
         if flows is None:
             flows = self._topics[topic] = _begin(((messages, size_bytes),), now_ms)
-        messages_rate, bytes_rate = _update(flows, ((messages, size_bytes),), now_ms)
+        messages_rate, bytes_rate = _update(flows, ((messages, size_bytes),), now_ms, self._before_ms)
         self._topics_due_ms.pop(topic, None)
         _look_again(self._topics_due_ms, topic, flows)
         return messages_rate, bytes_rate
@@ -131,7 +134,7 @@ class Rates:
         flows = self._subscriptions.get(each)
         if flows is None:
             flows = self._subscriptions[each] = _begin(((out,), (acked,)), now_ms)
-        rate_out, rate_acked = _update(flows, ((out,), (acked,)), now_ms)
+        rate_out, rate_acked = _update(flows, ((out,), (acked,)), now_ms, self._before_ms)
         self._subscriptions_due_ms.pop(each, None)
         _look_again(self._subscriptions_due_ms, each, flows)
         return rate_out, rate_acked
@@ -142,7 +145,7 @@ class Rates:
         flows = self._producers.get(producer)
         if flows is None:
             flows = self._producers[producer] = _begin(counts, now_ms)
-        messages_rate, bytes_rate = _update(flows, counts, now_ms)
+        messages_rate, bytes_rate = _update(flows, counts, now_ms, self._before_ms)
         if topic.is_open:
             _look_again(self._topics_due_ms, topic, flows)
         return messages_rate, bytes_rate
@@ -156,7 +159,7 @@ class Rates:
         flows = self._consumers.get(consumer)
         if flows is None:
             flows = self._consumers[consumer] = _begin(counts, now_ms)
-        rate_out, rate_acked, rate_again = _update(flows, counts, now_ms)
+        rate_out, rate_acked, rate_again = _update(flows, counts, now_ms, self._before_ms)
         if not _is_gone(each):
             _look_again(self._subscriptions_due_ms, each, flows)
         return rate_out, rate_acked, rate_again
@@ -195,6 +198,7 @@ class Rates:
         Closed topics and ended subscriptions that had a rate are reported once more, with rate 0.
         """
         self._looks += 1
+        self._before_ms, self._report_ms = self._report_ms, now_ms
         if self._looks % _FORGET_EVERY == 0:
             self._topics = {topic: flows for topic, flows in self._topics.items() if topic.is_open}
             self._subscriptions = {
@@ -217,8 +221,12 @@ def _begin(counts: _Counts, now_ms: int) -> _Flows:
     return tuple(_Flow(totals, now_ms, now_ms, now_ms, (0.0,) * len(totals)) for totals in counts)
 
 
-def _update(flows: _Flows, counts: _Counts, now_ms: int) -> list[float]:
-    return [rate for flow, totals in zip(flows, counts, strict=True) for rate in flow.update(totals, now_ms)]
+def _update(flows: _Flows, counts: _Counts, now_ms: int, before_ms: int) -> list[float]:
+    return [
+        rate
+        for flow, totals in zip(flows, counts, strict=True)
+        for rate in flow.update(totals, now_ms, before_ms)
+    ]
 
 
 def _look_again(due_ms: dict[T, int], of: T, flows: _Flows) -> None:

@@ -82,14 +82,17 @@ class Frame:
         return self.from_ms + self.window.steps * self.step_ms
 
 
-def frame_around(at_ms: int, resolution_s: int, now_ms: int) -> Frame:
-    """Return a frame of 60 steps around a moment in the past. Each step is one bucket."""
-    window = Window(name="past", words="", step_s=resolution_s, steps=_STEPS_AROUND, coarsest_s=resolution_s)
-    from_ms = _begin(at_ms, resolution_s) - _STEPS_AROUND // 2 * resolution_s * 1000
+def frame_around(at_ms: int, step_s: int, resolution_s: int, now_ms: int) -> Frame:
+    """Return the frame of 60 steps around a moment in the past.
+
+    A step begins at this moment, or where the bucket of this moment begins. `resolution_s` is the length of the longest
+    buckets to read. A step covers whole buckets, so it may be longer than `step_s`.
+    """
+    step_s = -(-step_s // resolution_s) * resolution_s
+    window = Window(name="past", words="", step_s=step_s, steps=_STEPS_AROUND, coarsest_s=resolution_s)
+    from_ms = _begin(at_ms, resolution_s) - _STEPS_AROUND // 2 * step_s * 1000
     newest_ms = _begin(now_ms - _WRITTEN_MS, RESOLUTIONS_S[0])
-    return Frame(
-        window=window, from_ms=from_ms, to_ms=min(from_ms + window.steps * resolution_s * 1000, newest_ms)
-    )
+    return Frame(window=window, from_ms=from_ms, to_ms=min(from_ms + window.steps * step_s * 1000, newest_ms))
 
 
 def frame_of(window: Window, now_ms: int) -> Frame:

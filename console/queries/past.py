@@ -7,7 +7,7 @@ such as the reset of a cursor.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,7 +22,7 @@ __all__ = ["Past", "PastAlert", "PauseAct", "past_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAlert:
-    """An alert that was firing at the requested moment."""
+    """An alert that was firing in the step of the requested moment."""
 
     rule_id: int | None  # None means the rule was deleted
     rule_name: str
@@ -49,6 +49,7 @@ class Past:
     frame: Frame
     steps: tuple[Step, ...]
     step: Step  # The step that contains the requested moment
+    shorter_s: int | None  # The next shorter length of steps for which points are kept
     acts: tuple[ActMark, ...]  # Newest first
     alerts: tuple[PastAlert, ...]  # At most 50 alerts, oldest first
     paused_by: PauseAct | None
@@ -61,18 +62,27 @@ class _Last:
 
 
 def past_of(
-    at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
+    at_ms: int,
+    topic_id: int,
+    subscription_id: int = 0,
+    *,
+    step_s: int = 0,
+    created_at: datetime,
+    is_sum: bool = False,
 ) -> Past | None:
     """Return the stored data about a moment, or None if the moment is in the future or its points are deleted.
 
-    `is_sum` must be true for a partitioned topic.
+    `step_s` is the length of a step. 0 means that of the shortest points that are kept. A step is longer if points
+    that are as short are deleted. `is_sum` must be true for a partitioned topic.
     """
     now_ms = time.time_ns() // 1_000_000
     kept_ms = broker_settings().history_kept_ms
-    resolution_s = _resolution_s(now_ms - at_ms, kept_ms, is_sum=is_sum)
-    if resolution_s is None:
+    kept_s = [each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if now_ms - at_ms < kept_ms[each]]
+    if at_ms > now_ms or not kept_s:
         return None
-    frame = frame_around(at_ms, resolution_s, now_ms)
+    step_s = step_s or kept_s[0]
+    resolution_s = _resolution_s(at_ms, step_s, kept_s)
+    frame = frame_around(at_ms, step_s, resolution_s, now_ms)
     until_ms = rolled_up_until()
     readings = readings_of(frame, until_ms, {(topic_id, 0), (topic_id, subscription_id)})
     subject = {"topic_id": topic_id, "subscription_id": subscription_id}
@@ -92,18 +102,22 @@ def past_of(
         unread=not_read,
     )
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    step = next(each for each in found if each.at_ms <= at_ms < each.at_ms + frame.step_ms)
+    of_step = {"from_ms": step.at_ms, "until_ms": step.at_ms + frame.step_ms}
     return Past(
         frame=frame,
         steps=found,
-        step=next(each for each in found if each.at_ms <= at_ms < each.at_ms + frame.step_ms),
+        step=step,
+        shorter_s=max((each for each in kept_s if each < frame.window.step_s), default=None),
         acts=acts_in(topic_id, subscription_id, from_ms=frame.from_ms, until_ms=frame.until_ms),
-        alerts=tuple(fetch(PastAlert, "past", "alerts", {**subject, "at_ms": at_ms})),
+        alerts=tuple(fetch(PastAlert, "past", "alerts", {**subject, **of_step})),
         paused_by=fetch_one(PauseAct, "past", "paused_by", {"subscription_id": subscription_id, "at": at})
         if subscription_id
         else None,
     )
 
 
-def _resolution_s(age_ms: int, kept_ms: Mapping[int, int], *, is_sum: bool) -> int | None:
-    fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
-    return next(fitting, None) if age_ms >= 0 else None
+def _resolution_s(at_ms: int, step_s: int, kept_s: Sequence[int]) -> int:
+    """Return the length of the longest points that fill a step exactly."""
+    fitting = (each for each in kept_s if step_s % each == 0 and at_ms % (each * 1000) == 0)
+    return max(fitting, default=kept_s[0])

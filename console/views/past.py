@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from broker.conf import broker_settings
 from console.access import Rights, viewer
 from console.addresses import past_url, subscription_url, topic_url
 from console.blocks import page
@@ -22,6 +23,7 @@ from console.words.subscriptions import label_of, state_word
 __all__ = ["subscription_past", "topic_past"]
 
 _HOUR_MS: Final = 3_600_000
+_STEP_DIGITS: Final = 5  # Charts and their tables have steps of up to 43,200 s
 
 
 @require_safe
@@ -32,7 +34,13 @@ def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
     at_ms, trouble = _moment(request)
-    found = past_of(at_ms, head.id, created_at=head.created_at, is_sum=bool(head.partitions))
+    found = past_of(
+        at_ms,
+        head.id,
+        step_s=_step_s(request),
+        created_at=head.created_at,
+        is_sum=bool(head.partitions),
+    )
     about = {
         "topic": head.name,
         "subscription": "",
@@ -52,7 +60,7 @@ def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: st
             _("{topic} has no subscription {name} with its own history.").format(topic=topic, name=name)
         )
     at_ms, trouble = _moment(request)
-    found = past_of(at_ms, head.topic_id, head.id, created_at=head.created_at)
+    found = past_of(at_ms, head.topic_id, head.id, step_s=_step_s(request), created_at=head.created_at)
     about = {
         "topic": head.topic_name,
         "subscription": head.name,
@@ -73,6 +81,11 @@ def _moment(request: HttpRequest) -> tuple[int, str]:
         return now_ms - _HOUR_MS, str(error)
 
 
+def _step_s(request: HttpRequest) -> int:
+    text = request.GET.get("step", "")
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _STEP_DIGITS else 0
+
+
 def _state(head: Any, at_ms: int) -> dict[str, Any]:
     # Only the current state is stored.
     is_known = head.state is not None and 0 < (head.state_since_ms or 0) <= at_ms
@@ -84,38 +97,52 @@ def _answer(
     request: HttpRequest, rights: Rights, at_ms: int, trouble: str, found: Past | None, about: dict[str, Any]
 ) -> HttpResponse:
     address = past_url(about["topic"], about["subscription"])
+    kept_ms = max(broker_settings().history_kept_ms.values())
     context: dict[str, Any] = {
         **about,
         "at_ms": at_ms,
         "at_text": time_text(at_ms) if not trouble else request.GET.get("at", "")[:100],
         "trouble": trouble,
         "past": found if not trouble else None,
+        "kept_s": kept_ms // 1000,
+        "is_too_old": at_ms <= time.time_ns() // 1_000_000 - kept_ms,
         "address": address,
         "nav": "topics",
     }
     if found is not None and not trouble:
-        frame = found.frame
+        frame, step = found.frame, found.step
+        step_s = frame.window.step_s
+        number = found.steps.index(step)
+        until_ms = step.at_ms + round((step.seconds or step_s) * 1000)
         context |= {
             "rows": found.steps,
-            "until_ms": found.step.at_ms + frame.step_ms,
-            "earlier": _query(at_ms - frame.step_ms),
-            "later": _query(at_ms + frame.step_ms) if at_ms + frame.step_ms < frame.to_ms else "",
+            "until_ms": until_ms,
+            "earlier": _query(at_ms - frame.step_ms, step_s),
+            "later": _query(at_ms + frame.step_ms, step_s) if at_ms + frame.step_ms < frame.to_ms else "",
+            "shorter": _in_shorter_steps(found, (step.at_ms + until_ms) // 2),
             "bars": bars(
                 {
                     each.at_ms: each.backlog_most_messages
                     for each in found.steps
-                    if each.backlog_most_messages
+                    if each.backlog_most_messages is not None
                 },
                 first=frame.from_ms,
                 places=frame.window.steps,
                 step=frame.step_ms,
             ),
-            "mark_x": round((at_ms - frame.from_ms) / (frame.until_ms - frame.from_ms) * BARS_WIDTH, 1),
+            "mark": [round(place / frame.window.steps * BARS_WIDTH, 1) for place in (number, number + 1)],
             "width": BARS_WIDTH,
             "height": BARS_HEIGHT,
         }
     return page(request, rights, "console/pages/past.html", context, status=422 if trouble else 200)
 
 
-def _query(at_ms: int) -> str:
-    return f"at={in_utc(at_ms)}"
+def _in_shorter_steps(found: Past, middle_ms: int) -> str:
+    if found.shorter_s is None:
+        return ""
+    at_ms = min(middle_ms, found.frame.to_ms)
+    return _query(at_ms - at_ms % (found.shorter_s * 1000), found.shorter_s)
+
+
+def _query(at_ms: int, step_s: int) -> str:
+    return f"at={in_utc(at_ms)}&step={step_s}"

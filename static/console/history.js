@@ -104,7 +104,11 @@
       height: HEIGHT,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), Vela.zone),
       // uPlot stops a click during which the pointer or the page moved by a pixel: it takes the click for a drag.
-      cursor: { sync: { key: "history" }, drag: { x: false, y: false, click: () => {} } },
+      cursor: {
+        sync: { key: "history" },
+        drag: { x: false, y: false, click: () => {} },
+        dataIdx: (plot, _, nearest, seconds) => stepAt(plot.data[0], nearest, seconds),
+      },
       scales: {
         x: { range: () => [history.from_ms / 1000, history.to_ms / 1000] },
         y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] },
@@ -123,6 +127,9 @@
       hooks: { draw: [drawActs] },
     };
   }
+
+  // The step whose line is drawn at this time. uPlot gives the step whose beginning is nearest.
+  const stepAt = (begins, nearest, seconds) => (begins[nearest] > seconds ? Math.max(nearest - 1, 0) : nearest);
 
   // While nobody points at a chart, its legend has the latest numbers.
   const latest = (line) => line.findLast((value) => value != null);
@@ -200,9 +207,12 @@
   }
 
   function lookBack(plot, click) {
-    const x = click.clientX - plot.over.getBoundingClientRect().left; // uPlot's cursor may not know yet that the page has scrolled
-    const step = shown.steps[plot.posToIdx(x)];
-    if (step) location.assign(`${root.dataset.past}?at=${new Date(step.at_ms).toISOString()}`);
+    const { left, width } = plot.over.getBoundingClientRect(); // uPlot's cursor may not know yet that the page has scrolled
+    const x = click.clientX - left;
+    const atEdge = x <= 1 || x >= width - 1; // uPlot moves its cursor from the outermost pixel to the edge
+    const seconds = plot.posToVal(atEdge ? Math.round(x / width) * width : x, "x");
+    const step = shown.steps[stepAt(plot.data[0], plot.valToIdx(seconds), seconds)];
+    if (step) location.assign(`${root.dataset.past}?at=${new Date(step.at_ms).toISOString()}&step=${shown.step_s}`);
   }
 
   // A chart keeps its options, so its scales read the times of the latest answer here.

@@ -35,11 +35,11 @@ SELECT l.backlog, l.stored_bytes FROM (
 ) l ORDER BY l.until_ms DESC LIMIT 1
 
 -- name: alerts
--- The alerts that were firing at that moment: of a topic and its subscriptions, or of a subscription and its topic.
+-- The alerts that were firing in that time: of a topic and its subscriptions, or of a subscription and its topic.
 SELECT rule_id, rule_name, severity, topic_name, subscription_name, fired_ms, cleared_ms
 FROM vela_alert_firing
 WHERE topic_id = %(topic_id)s AND (%(subscription_id)s = 0 OR subscription_id IN (0, %(subscription_id)s))
-  AND fired_ms <= %(at_ms)s AND (cleared_ms IS NULL OR cleared_ms > %(at_ms)s)
+  AND fired_ms < %(until_ms)s AND (cleared_ms IS NULL OR cleared_ms > %(from_ms)s)
 ORDER BY fired_ms LIMIT 50
 
 -- name: paused_by

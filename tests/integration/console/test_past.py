@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +20,7 @@ from broker.models import (
     SubscriptionSummary,
 )
 from console.queries.past import past_of
+from console.words.numerals import clock
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
@@ -83,16 +85,121 @@ def test_the_page_of_a_topic_shows_its_size_too(looker: Client, past: Shop) -> N
 def test_a_subject_without_points_and_what_no_point_says_is_unknown(looker: Client, shop: Shop) -> None:
     SubscriptionSummary.objects.update(state_since_ms=NOW_MS)
     text = text_of(looker.get(f"{BILLING}/past?at={at(minutes_ago(30))}"))
-    assert "Backlog – at most –" in text
+    assert "Backlog – Published" in text
+    assert "The backlog around this moment is not known." in text
+    assert not re.search("(at most|up to) –", text)
     assert "The state at this moment is not stored" in text
     assert "Vela does not store who was connected" in text
 
 
-@pytest.mark.parametrize("minutes", [-60, 100 * 24 * 60], ids=["ahead", "older than everything"])
-def test_a_moment_of_which_nothing_is_stored_says_so(minutes: int, looker: Client, past: Shop) -> None:
+def test_a_backlog_of_nothing_is_known(looker: Client, past: Shop) -> None:
+    StatsPoint10s.objects.update(backlog_before=0, backlog=0, backlog_most=0)
+    text = text_of(looker.get(f"{BILLING}/past?at={at(minutes_ago(30))}"))
+    assert "Backlog 0 at most 0" in text
+    assert "The largest backlog in each step of 10 s, up to 0." in text
+
+
+@pytest.mark.parametrize(
+    ("minutes", "reason"),
+    [(-60, "it is in the future"), (100 * 24 * 60, "it was more than 90 d ago")],
+    ids=["ahead", "older than everything"],
+)
+def test_a_moment_of_which_nothing_is_stored_says_so(
+    minutes: int, reason: str, looker: Client, past: Shop
+) -> None:
     answer = looker.get(f"{BILLING}/past?at={at(minutes_ago(minutes))}")
     assert answer.status_code == 200
-    assert "Nothing is stored about this moment" in text_of(answer)
+    assert f"Nothing is stored about this moment, because {reason}." in text_of(answer)
+
+
+@pytest.mark.parametrize(
+    ("step_s", "rates"),
+    [
+        (60, "Published 1.7/s Delivered 0.8/s"),
+        (360, "Published 0.3/s Delivered 0.1/s"),
+        (600, "Published 0.2/s Delivered 0.1/s"),
+    ],
+)
+def test_a_step_of_a_chart_is_shown_whole(step_s: int, rates: str, looker: Client, past: Shop) -> None:
+    begin_ms = minutes_ago(30) - 20_000
+    text = figures(looker.get(f"{BILLING}/past?at={at(begin_ms)}&step={step_s}"))
+    assert f"Backlog 14 at most 1 234 {rates}" in text
+    begin, end = (clock(each, NOW_MS) for each in (begin_ms, begin_ms + step_s * 1000))
+    assert f"{begin} to {end}" in text
+    assert "Published 0/s" in figures(looker.get(f"{BILLING}/past?at={at(begin_ms)}"))
+
+
+def test_a_step_of_two_hours_is_read_from_the_points_that_its_chart_reads(looker: Client, past: Shop) -> None:
+    past.billing.created_at = moment(0)
+    past.billing.save(update_fields=["created_at"])
+    begin_ms = minutes_ago(10 * 24 * 60) // 7_200_000 * 7_200_000
+    StatsProgress.objects.create(resolution_s=3600, until_ms=minutes_ago(60))
+    for hour in (0, 1):
+        for subscription_id in (0, past.billing.pk):
+            add(
+                StatsPoint3600s,
+                past.topic.pk,
+                subscription_id,
+                minutes=0,
+                at_ms=begin_ms + hour * 3_600_000,
+                messages_out=7200 * hour,
+            )
+    answer = looker.get(f"{BILLING}/past?at={at(begin_ms)}&step=7200")
+    text = figures(answer)
+    assert "in steps of 2 h" in text_of(answer)
+    assert "Delivered 1.0/s" in text
+
+
+def test_steps_are_as_long_as_the_points_that_are_still_kept(looker: Client, past: Shop) -> None:
+    text = text_of(looker.get(f"{BILLING}/past?at={at(minutes_ago(180) + 10_000)}&step=10"))
+    assert "in steps of 60 s" in text
+    assert "Published 10.0/s" in text
+
+
+def test_links_to_neighbours_and_rows_keep_the_length_of_the_steps(looker: Client, past: Shop) -> None:
+    begin_ms = minutes_ago(60)
+    html = looker.get(f"{BILLING}/past?at={at(begin_ms)}&step=600").content.decode()
+    for minutes in (-10, 10, 20):
+        assert f"/past?at={at(begin_ms + minutes * 60_000)}&amp;step=600" in html
+    middle_ms = begin_ms + 300_000
+    assert f'/past?at={at(middle_ms)}&amp;step=60"' in html
+    assert "In steps of" not in text_of(looker.get(f"{BILLING}/past?at={at(begin_ms)}"))
+
+
+@pytest.mark.parametrize("step", ["", "0", "-60", "x", "1" * 5000, "٦٠"])
+def test_an_invalid_length_of_steps_is_ignored(step: str, looker: Client, past: Shop) -> None:
+    answer = looker.get(f"{BILLING}/past", {"at": at(minutes_ago(30)), "step": step})
+    assert "Published 10.0/s" in figures(answer)
+
+
+def test_the_last_step_ends_with_the_newest_point(looker: Client, past: Shop) -> None:
+    begin_ms = int(time.time() * 1000) // 7_200_000 * 7_200_000 - 3_600_000
+    found = past_of(begin_ms, past.topic.pk, step_s=7200 + 3600, created_at=moment(0))
+    assert found is not None
+    assert found.step.seconds is not None
+    newest_ms = begin_ms + found.step.seconds * 1000
+    assert newest_ms <= time.time() * 1000 <= newest_ms + 20_000
+    text = figures(looker.get(f"{ORDERS}/past?at={at(begin_ms)}&step=10800"))
+    assert clock(begin_ms + 10_800_000, NOW_MS) not in text
+
+
+def test_an_alert_that_fired_and_cleared_within_the_step_is_named(looker: Client, past: Shop) -> None:
+    AlertFiring.objects.create(
+        rule_name="brief",
+        severity="critical",
+        measure="backlog",
+        topic_id=past.topic.pk,
+        subscription_id=past.billing.pk,
+        topic_name=past.topic.name,
+        subscription_name="billing",
+        value=1,
+        over_since_ms=1,
+        fired_ms=minutes_ago(27),
+        cleared_ms=minutes_ago(26),
+    )
+    page = f"{BILLING}/past?at={at(minutes_ago(30))}"
+    assert "The alert brief was firing" in text_of(looker.get(f"{page}&step=600"))
+    assert "No stored alert was firing during this step." in text_of(looker.get(page))
 
 
 def test_for_a_moment_long_ago_the_numbers_of_its_hour_are_shown(looker: Client, shop: Shop) -> None:

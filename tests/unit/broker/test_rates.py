@@ -74,11 +74,22 @@ def test_a_message_a_minute_is_not_reported_again() -> None:
     assert topic not in rates.moving(BEGIN_MS + 10**9).topics
 
 
-def test_a_fast_flow_settles_in_five_seconds_and_ends_in_fifteen() -> None:
-    found, *_ = reported(lambda at_s: int(100 * min(at_s, 30)), seconds=60, every_second=False)
-    assert 90 < found[5] <= 100
-    assert found[29] == pytest.approx(100, abs=0.1)
-    assert set(found[45:]) == {0.0}
+@pytest.mark.parametrize("per_s", [3, 100, 20_000])
+def test_a_fast_flow_settles_in_five_seconds_and_ends_in_five(per_s: int) -> None:
+    found, *_ = reported(lambda at_s: int(per_s * min(at_s, 30)), seconds=60, every_second=False)
+    assert 0.9 * per_s < found[5] <= per_s
+    assert found[29] == pytest.approx(per_s, rel=0.001)
+    assert found[34] > 0
+    assert set(found[35:]) == {0.0}
+
+
+@pytest.mark.parametrize("every_second", [True, False])
+@pytest.mark.parametrize("messages", [10, 50, 10_000])
+def test_a_burst_after_a_rest_is_no_slow_flow(messages: int, every_second: bool) -> None:
+    found, *_ = reported(lambda at_s: messages if at_s > 600 else 0, seconds=620, every_second=every_second)
+    assert found[601] == pytest.approx(0.4 * messages)
+    assert found[605] > 0
+    assert set(found[606:]) == {0.0}
 
 
 def test_a_flow_in_batches_keeps_its_mean() -> None:
@@ -87,8 +98,11 @@ def test_a_flow_in_batches_keeps_its_mean() -> None:
     assert sum(settled) / len(settled) == pytest.approx(100, rel=0.05)
 
 
-def test_a_flow_that_starts_after_a_rest_shows_at_once() -> None:
-    found, *_ = reported(lambda at_s: int(1000 * max(0.0, at_s - 600)), seconds=606, every_second=True)
+@pytest.mark.parametrize("every_second", [True, False])
+def test_a_flow_that_starts_after_a_rest_shows_at_once(every_second: bool) -> None:
+    found, *_ = reported(
+        lambda at_s: int(1000 * max(0.0, at_s - 600)), seconds=606, every_second=every_second
+    )
     assert found[601] == pytest.approx(400)
 
 

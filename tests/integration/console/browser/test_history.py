@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from itertools import product
 
@@ -9,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, Route
 
 from broker.models import StatsPoint10s
-from console.words.numerals import latency
+from console.words.numerals import in_utc, latency
 from tests.integration.console.shop import Shop
 from tests.integration.console.test_history import BILLING, ORDERS, an_act
 from vela.wire.latency_counts import percentile_ms
@@ -31,6 +32,15 @@ PIXELS = """([chart, name]) => {
         if (data[at + 3] > 200 && distance < 24) found += 1;
     }
     return found;
+}"""
+# Returns the first and the last pixel of the step with messages, its rate and its beginning.
+STEP = """(history) => {
+    const step = history.steps.find((step) => step.message_rate_in > 0);
+    const { left, width } = document.querySelector("[data-chart=rates] .u-over").getBoundingClientRect();
+    const pixel = (at_ms) => Math.ceil(left + (at_ms - history.from_ms) / (history.to_ms - history.from_ms) * width);
+    const rate = `${step.message_rate_in.toFixed(1)}/s`;
+    const at = new Date(step.at_ms).toISOString().slice(11, 19);
+    return [[pixel(step.at_ms), pixel(step.at_ms + history.step_s * 1000) - 1], rate, at];
 }"""
 
 
@@ -64,7 +74,7 @@ def test_a_click_on_a_chart_opens_the_page_of_that_moment(page: Page, shop: Shop
     box = plot.bounding_box()
     assert box is not None
     plot.click(position={"x": box["width"] / 2 + 5, "y": 20})
-    page.wait_for_url("**/s/billing/past?at=*Z")
+    page.wait_for_url("**/s/billing/past?at=*Z&step=10")
     assert page.inner_text("h1") == "billing"
     assert page.locator(".insight-bars .moment-mark").count() == 1
 
@@ -81,7 +91,44 @@ def test_a_click_with_an_unsteady_hand_opens_the_page_of_that_moment(page: Page,
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 2 + 3, box["y"] + 22)
     page.mouse.up()
-    page.wait_for_url("**/s/billing/past?at=*Z")
+    page.wait_for_url("**/s/billing/past?at=*Z&step=10")
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["first pixel", "last pixel"])
+def test_a_click_opens_the_step_that_is_drawn_there_and_that_the_legend_names(
+    page: Page, end: int, shop: Shop
+) -> None:
+    add_points(shop, minutes=30)
+    with page.expect_response("**/history?range=24h") as answered:
+        page.goto(f"{BILLING}?range=24h")
+    page.wait_for_selector(DRAWN)
+    plot = page.locator("[data-chart=rates] .u-over")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    pixels, rate_in, at = page.evaluate(STEP, answered.value.json())
+    page.mouse.move(pixels[end], box["y"] + 20)
+    page.wait_for_selector(f"[data-chart=rates] .u-legend :text('{at}')")
+    assert rate_in in page.inner_text("[data-chart=rates] .u-legend")
+    page.mouse.down()
+    page.mouse.up()
+    page.wait_for_url("**/s/billing/past?at=*Z&step=600")
+    assert f"Published {rate_in}" in " ".join(page.inner_text(".figures").split())
+    assert at in page.inner_text(".lead .age")
+
+
+def test_a_click_on_the_last_pixel_opens_the_last_step(page: Page, shop: Shop) -> None:
+    page.set_viewport_size({"width": 240, "height": 800})  # a pixel is more than three steps
+    with page.expect_response("**/history?range=6h") as answered:
+        page.goto(f"{ORDERS}?range=6h")
+    last_ms = answered.value.json()["steps"][-1]["at_ms"]
+    page.wait_for_selector(DRAWN)
+    plot = page.locator("[data-chart=backlog] .u-over")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.click(math.ceil(box["x"] + box["width"]) - 1, box["y"] + 20)
+    page.wait_for_url(f"**/orders/past?at={in_utc(last_ms)}&step=60")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
