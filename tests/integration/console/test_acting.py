@@ -375,6 +375,12 @@ def test_a_refused_act_leads_back_to_its_form(
     assert f"disconnect it, or {switch}." in text_of(page)
 
 
+def test_a_refusal_names_the_message_as_it_was_typed(operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/skip_one", {"id": "45:0:5"})
+    broker.acts[1] = replace(broker.acts[1], state="refused", error="45:0:-1:5 is already acknowledged")
+    assert "Refused. 45:0:5 is already acknowledged." in text_of(operator.get("/acts/1"))
+
+
 def test_a_refused_act_on_a_subscription_that_is_gone_leads_to_no_form(
     operator: Client, broker: FakeActs, shop: Shop
 ) -> None:

@@ -412,6 +412,21 @@ def test_a_refusal_names_the_option_of_the_command(
     assert as_json["error"].endswith(said)
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("skip orders billing --id 1:0:5", "1:0:5"),
+        ("acts plan skip_one orders id=1:0:-1:5 --subscription billing", "1:0:-1:5"),
+    ],
+)
+def test_a_refusal_names_the_message_as_it_was_typed(
+    line: str, named: str, vela: Vela, console: FakeConsole
+) -> None:
+    refused = an_act(state="refused", error="1:0:-1:5 is already acknowledged", error_code="MetadataError")
+    console.answers["POST acts"] = httpx.Response(201, json=refused)
+    assert vela(f"{line} --yes").stderr == f"vela: act 7 refused: {named} is already acknowledged\n"
+
+
 @pytest.mark.parametrize("command", [f"{RESET} --yes", RESET, "acts undo 5"])
 def test_a_plan_that_needs_a_second_person_is_shown_and_not_applied(
     command: str, vela: Vela, console: FakeConsole
