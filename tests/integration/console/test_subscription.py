@@ -11,6 +11,7 @@ from django.test import Client
 from broker.models import (
     ConsumerSession,
     Cursor,
+    CursorChunk,
     Ledger,
     PendingAck,
     SubscriptionState,
@@ -79,6 +80,16 @@ def test_the_cursor_is_shown_with_its_holes(operator: Client, shop: Shop) -> Non
     assert "1 entry in 1 range and 1 batch in part" in words
     assert f"{shop.sealed.pk}:7 {shop.sealed.pk}:7 1" in words
     assert "acked 2 in flight 1 ready 9" in words
+
+
+def test_the_title_of_the_map_counts_one_entry_in_the_singular(operator: Client, shop: Shop) -> None:
+    def title() -> str:
+        html = operator.get(f"{BILLING}?part=cursor").content.decode()
+        return html.partition('<title id="map-title">')[2].partition(";")[0]
+
+    assert title() == "2 entries acked, 1 in flight, 9 ready"
+    CursorChunk.objects.all().delete()
+    assert title() == "1 entry acked, 1 in flight, 10 ready"
 
 
 def test_a_part_of_the_map_leads_to_its_messages_and_to_a_reset(
