@@ -19,9 +19,8 @@ __all__ = ["Login"]
 
 
 class _LoginForm(AuthenticationForm):
-    error_messages = {
-        **AuthenticationForm.error_messages,
-        # Django's text calls the field "username", and the page calls it "Name".
+    # Django's text calls the field "username", and the page calls it "Name".
+    error_messages = AuthenticationForm.error_messages | {
         "invalid_login": gettext_lazy("The name or the password is wrong. Upper and lower case matter."),
     }
 
