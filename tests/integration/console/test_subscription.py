@@ -45,15 +45,18 @@ def test_the_backlog_is_counted_not_reported(operator: Client, shop: Shop) -> No
     assert "999" not in words
 
 
-def test_a_badge_agrees_with_the_cause_beside_it(operator: Client, shop: Shop) -> None:
+def test_a_badge_has_the_state_s_word_and_the_tone_of_the_cause_beside_it(
+    operator: Client, shop: Shop
+) -> None:
     SubscriptionSummary.objects.update(state=SubscriptionState.WATCHING)
-    assert part(operator, "why").split()[1:3] == ["✕", "stopped"]
-    assert part(operator, "standing").split() == ["✕", "stopped"]
+    assert part(operator, "why").split()[1:3] == ["✕", "critical"]
+    assert part(operator, "standing").split()[:3] == ["✕", "watching", "began"]
     SubscriptionSummary.objects.update(state=SubscriptionState.FALLING_BEHIND)
     assert part(operator, "standing").split()[:3] == ["▲", "falling", "behind"]
     SubscriptionSummary.objects.update(state=SubscriptionState.WATCHING, consumers=2)
     ConsumerSession.objects.update(permits=10, blocked=False, last_delivery_ms=shop.now_ms)
-    assert part(operator, "standing").split() == ["▲", "slow"]
+    assert part(operator, "why").split()[1:3] == ["▲", "warning"]
+    assert part(operator, "standing").split()[:2] == ["▲", "watching"]
     PendingAck.objects.update(redelivery_count=0)
     assert part(operator, "why").split()[1:3] == ["●", "fine"]
     assert part(operator, "standing").split()[:2] == ["○", "watching"]
