@@ -78,7 +78,7 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) means there is no message
-    batch_size: int  # Number of messages in the batch, up to and including this message; 0 if no batch
+    number_in_batch: int  # Counted from 1; 0 if the message is not in a batch
     mark_delete: Position
 
 
