@@ -78,9 +78,7 @@ class LastMessage:
     """The last message that a consumer can get, and the mark-delete position."""
 
     position: Position  # (-1, -1) means there is no message
-    # Index of the message in its batch, plus 1; 0 if it is not in a batch. This is the size of the batch, unless
-    # compaction removed the messages after this message.
-    batch_size: int
+    number_in_batch: int  # Counted from 1; 0 if the message is not in a batch
     mark_delete: Position
 
 

@@ -564,8 +564,8 @@ class Subscription(SubscriptionRunner):
 
     async def last_message(self, consumer: Consumer) -> LastMessage:
         """Return the last message that a consumer can get, and the mark-delete position."""
-        position, batch_size = await self._last_messages.find(read_compacted=consumer.request.read_compacted)
-        return LastMessage(position=position, batch_size=batch_size, mark_delete=self.cursor.mark_delete)
+        position, number = await self._last_messages.find(read_compacted=consumer.request.read_compacted)
+        return LastMessage(position=position, number_in_batch=number, mark_delete=self.cursor.mark_delete)
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """Carry out a client's seek. Cancelling does not stop the seek."""

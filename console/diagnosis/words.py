@@ -11,9 +11,11 @@ from console.words.said import said, spoken
 
 __all__ = ["severity_word", "spoken_finding", "value_text"]
 
+# The words of the alerts' severities. "stopped" and "slow" would look like states of the subscription beside its real
+# state, such as "stuck".
 _SEVERITIES = {
-    Severity.STOPPED: (said("stopped"), "bad"),
-    Severity.SLOW: (said("slow"), "warn"),
+    Severity.STOPPED: (said("critical"), "bad"),
+    Severity.SLOW: (said("warning"), "warn"),
     Severity.NOTICE: (said("notice"), "calm"),
     Severity.FINE: (said("fine"), "good"),
 }

@@ -35,8 +35,8 @@ class Tile:
 
 
 _TILES: Final[tuple[tuple[StrOrPromise, Unit, Callable[[Step], float | None]], ...]] = (
-    (gettext_lazy("Published"), "rate", lambda step: step.message_rate_in),
-    (gettext_lazy("Delivered"), "rate", lambda step: step.message_rate_out),
+    (gettext_lazy("In"), "rate", lambda step: step.message_rate_in),
+    (gettext_lazy("Out"), "rate", lambda step: step.message_rate_out),
     (gettext_lazy("Acked"), "rate", lambda step: step.message_rate_acked),
     (gettext_lazy("Backlog"), "count", lambda step: step.backlog_messages),
     (gettext_lazy("Stored"), "size", lambda step: step.stored_bytes),

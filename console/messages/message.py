@@ -61,7 +61,7 @@ class FoundMessage:
     newer: Spot | None
 
     @property
-    def act_id(self) -> str:
+    def message_id(self) -> str:
         """Return the message id as text, for links to forms."""
         return str(MessageId(self.spot.ledger_id, self.spot.entry_id, -1, self.spot.batch_index))
 

@@ -10,6 +10,7 @@ from console.forms import ActForm, act_forms
 from console.queries.subscription import partitioned_head, subscription_head
 from console.queries.topics.topic import topic_head
 from console.topic_forms.offers import topic_forms
+from console.words.acts import error_text
 
 if TYPE_CHECKING:
     from broker.acts.requests import ActView
@@ -33,10 +34,11 @@ def form_address(act: ActView) -> str:
 
 
 def refusal_in_form(act: ActView) -> str:
-    """Return the act's error with the labels of form fields instead of parameter names."""
+    """Return the act's error with the labels of form fields and the message id as the form takes them."""
     fields = {} if (form := _form_of(act)[1]) is None else form.base_fields
     return _SWITCH.sub(
-        lambda found: f"choose “{fields[found[1]].label}”" if found[1] in fields else found[0], act.error
+        lambda found: f"choose “{fields[found[1]].label}”" if found[1] in fields else found[0],
+        error_text(act.error, act.parameters),
     )
 
 

@@ -176,10 +176,10 @@ class _Reading:
 
     def badge(self) -> dict[str, Any]:
         judged = self.standing
+        tone: str = judged.tone
         if self.is_watching and self.findings and self.findings[0].severity in _ALARMING:
-            word, tone = severity_word(self.findings[0].severity)
-            return {"word": word, "tone": tone, "since_ms": None}
-        return {"word": judged.state, "tone": judged.tone, "since_ms": judged.since_ms}
+            tone = severity_word(self.findings[0].severity)[1]
+        return {"word": judged.state, "tone": tone, "since_ms": judged.since_ms}
 
     @property
     def is_watching(self) -> bool:

@@ -21,6 +21,7 @@ __all__ = [
     "STATES",
     "acked_meanwhile",
     "asked",
+    "error_text",
     "loses_messages",
     "must_type_name",
     "sentence",
@@ -276,6 +277,12 @@ def _page_id(text: object) -> str:
     if found.partition >= 0 or found.batch_index < 0:
         return str(found)
     return f"{found.ledger_id}:{found.entry_id}:{found.batch_index}"
+
+
+def error_text(error: str, parameters: Mapping[str, Any]) -> str:
+    """Return an act's error with the message id of its parameters written as the pages write it."""
+    given = str(parameters.get("id", ""))
+    return error.replace(given, _page_id(given)) if given else error
 
 
 def _moment(time_ms: int) -> str:

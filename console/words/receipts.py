@@ -73,12 +73,12 @@ class PartitionRow:
     after: str | None
 
 
-def next_message(target: Mapping[str, Any]) -> str:
-    """Return the first message that a planned cursor move leaves unacked, or "" if no message is left."""
-    inside = target.get("inside")
+def next_message(place: Mapping[str, Any]) -> str:
+    """Return the first unacked message of a place in a plan, or "" if no message is left."""
+    inside = place.get("inside")
     left = int(inside["remaining"], 16) if inside else 0  # Bit 0 is the first message of the batch
-    if inside is None or not left or not target["next"]:
-        return target["next"] or ""
+    if inside is None or not left or not place["next"]:
+        return place["next"] or ""
     return f"{inside['position']}:{(left & -left).bit_length() - 1}"
 
 

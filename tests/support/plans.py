@@ -13,7 +13,13 @@ __all__ = ["a_partitioned_plan", "a_plan"]
 def a_plan(**changes: Any) -> dict[str, Any]:
     """Return a plan as the topic's owner makes it."""
     return {
-        "current": {"mark_delete": "1:4", "backlog_messages": 12, "acked_messages": 5},
+        "current": {
+            "mark_delete": "1:4",
+            "next": "1:5",
+            "next_append_ms": 2000,
+            "backlog_messages": 12,
+            "acked_messages": 5,
+        },
         "target": {"mark_delete": "1:0", "next": "1:1", "next_append_ms": 1000, "backlog_messages": 16},
         "replayed_messages": 4,
         "skipped_messages": 0,

@@ -199,8 +199,8 @@ class ConsumerTable:
                 last.position.ledger_id,
                 last.position.entry_id,
                 slot.partition,
-                last.batch_size - 1 if last.batch_size else -1,
-                last.batch_size,
+                last.number_in_batch - 1,
+                last.number_in_batch,
             ),
             mark_delete=MessageId(last.mark_delete.ledger_id, last.mark_delete.entry_id, slot.partition),
         )

@@ -267,7 +267,7 @@ class NonPersistentSubscription:
 
     async def last_message(self, consumer: Consumer) -> LastMessage:
         """Return the answer for a topic without messages."""
-        return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=EARLIEST)
+        return LastMessage(position=Position(-1, -1), number_in_batch=0, mark_delete=EARLIEST)
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
         """Close all consumers, which ends the subscription.

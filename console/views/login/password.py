@@ -8,6 +8,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext_lazy
 
 from broker.conf import broker_settings
 from console.blocks import frame
@@ -17,9 +18,17 @@ from console.people.requirement import AfterPassword, after_password
 __all__ = ["Login"]
 
 
+class _LoginForm(AuthenticationForm):
+    # Django's text calls the field "username", and the page calls it "Name".
+    error_messages = AuthenticationForm.error_messages | {
+        "invalid_login": gettext_lazy("The name or the password is wrong. Upper and lower case matter."),
+    }
+
+
 class Login(LoginView):
     """Ask for name and password."""
 
+    form_class = _LoginForm
     template_name = "console/pages/login.html"
     redirect_authenticated_user = True
     next_page = "console:home"

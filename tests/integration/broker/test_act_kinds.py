@@ -126,6 +126,28 @@ async def test_a_reset_goes_inside_a_batch(run: BrokerRun) -> None:
     assert run.subscription().cursor.backlog_messages == 28
 
 
+async def test_a_plan_names_the_next_message_now_and_after_the_act(run: BrokerRun) -> None:
+    def following(plan: dict[str, Any], when: str) -> tuple[object, object, bool]:
+        place = plan[when]
+        return place["next"], place["inside"], place["next_append_ms"] is not None
+
+    positions = await ten(run, messages=3)
+    inside = {"position": str(positions[1]), "remaining": "6"}
+    act_id, plan = await planned(run, "skip", {"messages": 4})
+    assert following(plan, "current") == (str(positions[0]), None, True)
+    assert following(plan, "target") == (str(positions[1]), inside, True)
+    await apply(run, act_id)
+    _, plan = await planned(run, "skip_one", {"id": str(positions[5])})
+    assert following(plan, "current") == following(plan, "target") == (str(positions[1]), inside, True)
+    _, plan = await planned(run, "skip_one", {"id": f"{positions[1]}:-1:1"})
+    assert following(plan, "target") == (str(positions[1]), {**inside, "remaining": "4"}, True)
+    act_id, plan = await planned(run, "clear")
+    assert following(plan, "target") == (None, None, False)
+    await apply(run, act_id)
+    _, plan = await planned(run, "reset", {"to": "earliest"})
+    assert following(plan, "current") == (None, None, False)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -348,7 +348,7 @@ async def test_the_last_message_is_the_last_one_that_compaction_keeps(run: Broke
     assert reader.consumer is not None
     assert plain.consumer is not None
     last = await reader.consumer.last_message()
-    assert (last.position.entry_id, last.batch_size) == (0, 2)
+    assert (last.position.entry_id, last.number_in_batch) == (0, 2)
     assert (await plain.consumer.last_message()).position == positions[-1]
     await put(producer, "a=", "b=")
     await compact(run)

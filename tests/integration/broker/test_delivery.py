@@ -38,7 +38,7 @@ async def test_all_of_a_backlog_arrives_in_order_however_small_the_cache(
         assert sorted(consumer.positions[400:]) == positions
         last = await consumer.consumer.last_message()
         assert last.position == positions[-1]
-        assert last.batch_size == 0
+        assert last.number_in_batch == 0
         assert run.broker.cache.size_bytes <= max(cache_bytes, 0)
 
 

@@ -87,10 +87,22 @@ def test_a_plan_names_a_message_of_a_batch_as_the_pages_do(operator: Client, bro
     planned = operator.post(f"{BILLING}/act/reset", {"to": "id", "id": "45:0:5"}, follow=True)
     words = text_of(planned)
     assert "Reset to 45:0:5 " in words
-    assert "Next message 45:0:5 " in words
+    assert re.search(r"Next message 1:5 [^:]*[0-9:]+[^:]* 45:0:5 ", words)
     broker.next_plan = a_plan(target={**target, "inside": None, "backlog_messages": 8})
     planned = operator.post(f"{BILLING}/act/reset", {"to": "id", "id": "45:0"}, follow=True)
-    assert "Next message 45:0 " in text_of(planned)
+    assert re.search(r"Next message 1:5 [^:]*[0-9:]+[^:]* 45:0 ", text_of(planned))
+
+
+@pytest.mark.parametrize(
+    ("current", "shown"),
+    [({"next": None}, "the next one published"), ({}, "–")],  # plans of earlier releases lack `next`
+)
+def test_a_plan_says_so_if_no_message_is_next_now(
+    current: dict[str, None], shown: str, operator: Client, broker: FakeActs
+) -> None:
+    broker.next_plan = a_plan(current={"mark_delete": "1:4", "backlog_messages": 0, **current})
+    planned = operator.post(f"{BILLING}/act/rewind", {"back": "1h"}, follow=True)
+    assert f"Next message {shown} 1:1 " in text_of(planned)
 
 
 def test_the_tabs_offer_only_acts_that_can_do_something(operator: Client, shop: Shop) -> None:
@@ -363,6 +375,12 @@ def test_a_refused_act_leads_back_to_its_form(
     assert f'href="{BILLING}/act/{form}">Change the request' in page.content.decode()
     switch = "choose “Disconnect its consumers”" if act == "delete" else "set force to true"
     assert f"disconnect it, or {switch}." in text_of(page)
+
+
+def test_a_refusal_names_the_message_as_it_was_typed(operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/skip_one", {"id": "45:0:5"})
+    broker.acts[1] = replace(broker.acts[1], state="refused", error="45:0:-1:5 is already acknowledged")
+    assert "Refused. 45:0:5 is already acknowledged." in text_of(operator.get("/acts/1"))
 
 
 def test_a_refused_act_on_a_subscription_that_is_gone_leads_to_no_form(

@@ -111,6 +111,12 @@ def test_a_row_says_who_did_what_with_which_effect(looker: Client, history: list
     assert "refused Plan again." in words
 
 
+def test_a_refused_row_names_the_message_as_the_pages_do(looker: Client, shop: Shop) -> None:
+    asked, error = {"id": "45:0:-1:5"}, "45:0:-1:5 is already acknowledged"
+    an_act(shop, kind="skip_one", state="refused", parameters=asked, result=None, error=error)
+    assert "refused 45:0:5 is already acknowledged." in text_of(looker.get("/acts"))
+
+
 def test_the_log_says_what_can_be_undone_as_the_subscriptions_page_does(history: list[Act]) -> None:
     logged, _ = act_log(ActsAsked(), EVERYTHING)
     subscription_id = history[2].subscription_id

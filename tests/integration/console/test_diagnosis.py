@@ -85,7 +85,7 @@ def test_a_wrong_clock_of_the_console_does_not_make_the_processes_look_silent(sh
 
 def test_the_page_begins_with_the_cause(operator: Client, shop: Shop) -> None:
     words = text_of(operator.get(f"{BILLING}?part=why"))
-    assert "Why ✕ stopped clerk has as many unacked messages as one consumer may have" in words
+    assert "Why ✕ critical clerk has as many unacked messages as one consumer may have" in words
     assert "in flight at clerk 1 message" in words
     page = operator.get(BILLING).content.decode()
     assert page.index('id="part-why"') < page.index('id="part-numbers"')

@@ -16,7 +16,7 @@ def test_a_user_logs_in_and_out(anonymous: Client) -> None:
     assert anonymous.get("/")["Location"].startswith("/login")
     wrong = anonymous.post("/login", {"username": "ada", "password": "no"})
     assert wrong.status_code == 200
-    assert "correct username and password" in text_of(wrong)
+    assert "The name or the password is wrong. Upper and lower case matter." in text_of(wrong)
     right = anonymous.post("/login?next=/acts", {"username": "ada", "password": "tested-7", "next": "/acts"})
     assert right["Location"] == "/acts"
     assert anonymous.get("/").status_code == 200

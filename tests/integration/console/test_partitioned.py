@@ -115,7 +115,7 @@ def test_a_subscription_of_all_partitions_has_one_page_with_their_sums(
     assert "Shared subscription on dates with 2 partitions, 2 consumers." in words
     assert "700 left" in words
     assert "In flight 2" in words
-    assert "Published 4.0/s" in words
+    assert "In 4.0/s" in words
     assert "0 ● draining 100" in words
     assert "1 ✕ stuck 600" in words
     assert f'href="{DATES}-partition-1/s/slow"' in page.content.decode()

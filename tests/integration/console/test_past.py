@@ -63,10 +63,10 @@ def past(shop: Shop) -> Shop:
 @pytest.mark.parametrize(
     ("minutes", "numbers"),
     [
-        (30, "Backlog 14 at most 1 234 Published 10.0/s Delivered 5.0/s Acked 4.0/s Redelivered 1.0/s"),
-        (31, "Backlog 20 at most 20 Published 0/s Delivered 0/s Acked 0/s Redelivered 0/s"),
-        (20, "Backlog 14 at most 14 Published 0/s Delivered 0/s Acked 0/s Redelivered 0/s"),
-        (180, "Backlog 14 at most 1 234 Published 10.0/s"),
+        (30, "Backlog 14 at most 1 234 In 10.0/s Out 5.0/s Acked 4.0/s Redelivered 1.0/s"),
+        (31, "Backlog 20 at most 20 In 0/s Out 0/s Acked 0/s Redelivered 0/s"),
+        (20, "Backlog 14 at most 14 In 0/s Out 0/s Acked 0/s Redelivered 0/s"),
+        (180, "Backlog 14 at most 1 234 In 10.0/s"),
     ],
     ids=["in a point", "before the point", "long after it", "in an older and longer point"],
 )

@@ -11,6 +11,7 @@ from django.test import Client
 from broker.models import (
     ConsumerSession,
     Cursor,
+    CursorChunk,
     Ledger,
     PendingAck,
     SubscriptionState,
@@ -44,15 +45,18 @@ def test_the_backlog_is_counted_not_reported(operator: Client, shop: Shop) -> No
     assert "999" not in words
 
 
-def test_a_badge_agrees_with_the_cause_beside_it(operator: Client, shop: Shop) -> None:
+def test_a_badge_has_the_state_s_word_and_the_tone_of_the_cause_beside_it(
+    operator: Client, shop: Shop
+) -> None:
     SubscriptionSummary.objects.update(state=SubscriptionState.WATCHING)
-    assert part(operator, "why").split()[1:3] == ["✕", "stopped"]
-    assert part(operator, "standing").split() == ["✕", "stopped"]
+    assert part(operator, "why").split()[1:3] == ["✕", "critical"]
+    assert part(operator, "standing").split()[:3] == ["✕", "watching", "began"]
     SubscriptionSummary.objects.update(state=SubscriptionState.FALLING_BEHIND)
     assert part(operator, "standing").split()[:3] == ["▲", "falling", "behind"]
     SubscriptionSummary.objects.update(state=SubscriptionState.WATCHING, consumers=2)
     ConsumerSession.objects.update(permits=10, blocked=False, last_delivery_ms=shop.now_ms)
-    assert part(operator, "standing").split() == ["▲", "slow"]
+    assert part(operator, "why").split()[1:3] == ["▲", "warning"]
+    assert part(operator, "standing").split()[:2] == ["▲", "watching"]
     PendingAck.objects.update(redelivery_count=0)
     assert part(operator, "why").split()[1:3] == ["●", "fine"]
     assert part(operator, "standing").split()[:2] == ["○", "watching"]
@@ -79,6 +83,16 @@ def test_the_cursor_is_shown_with_its_holes(operator: Client, shop: Shop) -> Non
     assert "1 entry in 1 range and 1 batch in part" in words
     assert f"{shop.sealed.pk}:7 {shop.sealed.pk}:7 1" in words
     assert "acked 2 in flight 1 ready 9" in words
+
+
+def test_the_title_of_the_map_counts_one_entry_in_the_singular(operator: Client, shop: Shop) -> None:
+    def title() -> str:
+        html = operator.get(f"{BILLING}?part=cursor").content.decode()
+        return html.partition('<title id="map-title">')[2].partition(";")[0]
+
+    assert title() == "2 entries acked, 1 in flight, 9 ready"
+    CursorChunk.objects.all().delete()
+    assert title() == "1 entry acked, 1 in flight, 10 ready"
 
 
 def test_a_part_of_the_map_leads_to_its_messages_and_to_a_reset(

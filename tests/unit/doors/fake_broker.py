@@ -352,11 +352,11 @@ class FakeConsumer:
         mark = next((i for i in range(len(entries)) if i not in done), len(entries)) - 1
         ledger_id = self.subscription.topic.ledger_id
         if not entries:
-            return LastMessage(position=EARLIEST, batch_size=0, mark_delete=Position(ledger_id, -1))
+            return LastMessage(position=EARLIEST, number_in_batch=0, mark_delete=Position(ledger_id, -1))
         last = entries[-1]
         return LastMessage(
             position=Position(ledger_id, last.entry_id),
-            batch_size=last.messages if last.is_batch else 0,
+            number_in_batch=last.messages if last.is_batch else 0,
             mark_delete=Position(ledger_id, mark),
         )
 

@@ -17,6 +17,7 @@ from vela.cli.acts.words import effect_words, headline, plan_facts, receipt_word
 from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.options import FiniteRange, json_option
+from vela.cli.start import MESSAGE_ID
 from vela.cli.text.names import short_name
 from vela.cli.text.output import emit, one_line, print_rich, table
 from vela.cli.text.times import moment_of
@@ -130,8 +131,16 @@ def carry_out(asked: Asked, consent: Consent) -> Act | None:
         try:
             return settle(api, lambda: _plan(api, asked, consent), consent)
         except CliError as error:
-            words = _SWITCH.sub(_own_switch, error.message)
+            words = _SWITCH.sub(_own_switch, _with_typed_id(error.message, asked.parameters))
             raise error.worded(words, Exit(error.exit_code), code=error.code) from error
+
+
+def _with_typed_id(words: str, parameters: Mapping[str, Any]) -> str:
+    """Write the message id as the operator gave it to the command's option, without the partition -1."""
+    if not any(each.type is MESSAGE_ID for each in click.get_current_context().command.params):
+        return words
+    given = str(parameters.get("id", ""))
+    return words.replace(given, given.replace(":-1:", ":")) if given else words
 
 
 def _own_switch(found: re.Match[str]) -> str:

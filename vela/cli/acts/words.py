@@ -116,16 +116,24 @@ def plan_facts(act: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         in_flight = messages(plan["in_flight_messages"])
         return [("backlog", messages(now), messages(after)), ("in flight", in_flight, "")]
     current, target = plan["current"], plan["target"]
-    following = "none is stored"
-    if target["next"] is not None:
-        first = _first_left(act, target.get("inside")) or target["next"]
-        following = f"{first}, stored {moment(target['next_append_ms'])}"
     return [
         ("mark-delete", current["mark_delete"], target["mark_delete"]),
         ("backlog", messages(current["backlog_messages"]), messages(target["backlog_messages"])),
         ("in flight", messages(plan["in_flight_messages"]), ""),
-        ("next message", "", following),
+        ("next message", _next_message(act, current), _next_message(act, target)),
+        ("stored at", _stored_at(current), _stored_at(target)),
     ]
+
+
+def _next_message(act: Mapping[str, Any], place: Mapping[str, Any]) -> str:
+    if "next" not in place:  # The plan of an earlier Vela does not say what is next now.
+        return ""
+    return _first_left(act, place.get("inside")) or place["next"] or "none is stored"
+
+
+def _stored_at(place: Mapping[str, Any]) -> str:
+    stored_ms = place.get("next_append_ms")
+    return "" if stored_ms is None else moment(stored_ms)
 
 
 def receipt_words(act: Mapping[str, Any]) -> Iterator[str]:

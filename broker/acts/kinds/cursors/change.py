@@ -120,7 +120,8 @@ class PlannedMove:
     skipped: int  # Unacked messages that will not be delivered
     partly_acked_forgotten: int  # Number of batches that lose all acks
     # Next entry to read, and the bitset of its unacked messages. None if no message of that entry is acked.
-    inside: tuple[Position, int] | None
+    inside_before: tuple[Position, int] | None
+    inside_after: tuple[Position, int] | None
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
@@ -143,7 +144,8 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
             for ledger_id, entry_id, _ in cursor.partly_acked(limit=sys.maxsize)
             if moved.remaining_of(Position(ledger_id, entry_id)) is None
         ),
-        inside=moved.partly_acked_next(),
+        inside_before=cursor.partly_acked_next(),
+        inside_after=moved.partly_acked_next(),
     )
 
 

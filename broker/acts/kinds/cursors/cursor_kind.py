@@ -20,6 +20,7 @@ from broker.core.errors import SubscriptionNotFound
 from broker.storage.acts import acts as store
 
 if TYPE_CHECKING:
+    from broker.core.position import Position
     from broker.subscription.subscription import Subscription
 
 __all__ = ["CursorKind"]
@@ -161,9 +162,6 @@ class CursorKind(ActKind[P]):
     async def _shown(
         self, context: ActContext, subscription: Subscription, move: PlannedMove, change: Change
     ) -> dict[str, object]:
-        ledgers = subscription.log.ledgers
-        following = ledgers.next_after(move.mark_delete_after)
-        stored = ledgers.contains(following)
         closed = len(subscription.served_consumers()) if self.closes_consumers else 0
         in_flight = sum(consumer.dispatch.unacked_messages for consumer in subscription.consumers.values())
         drift = (
@@ -175,14 +173,13 @@ class CursorKind(ActKind[P]):
             "current": {
                 "subscription_id": subscription.subscription_id,
                 "mark_delete": str(move.mark_delete_before),
+                **await _next_entry(subscription, move.mark_delete_before, move.inside_before),
                 "backlog_messages": move.backlog_before,
                 "acked_messages": move.acked_before,
             },
             "target": {
                 "mark_delete": str(move.mark_delete_after),
-                "next": str(following) if stored else None,
-                "next_append_ms": await subscription.reader.append_ms(following) if stored else None,
-                "inside": None if change.one else store.inside_to_json(move.inside),
+                **await _next_entry(subscription, move.mark_delete_after, move.inside_after),
                 "backlog_messages": move.backlog_after,
             },
             "pinned": change.pinned,
@@ -201,3 +198,17 @@ class CursorKind(ActKind[P]):
         if change.one is not None or move.mark_delete_after == move.mark_delete_before:
             return ()
         return await notes_on_chunks(await context.topic(), move.mark_delete_after)
+
+
+async def _next_entry(
+    subscription: Subscription, mark_delete: Position, inside: tuple[Position, int] | None
+) -> dict[str, object]:
+    """Return the fields of a plan that name the entry after a mark-delete position."""
+    ledgers = subscription.log.ledgers
+    following = ledgers.next_after(mark_delete)
+    stored = ledgers.contains(following)
+    return {
+        "next": str(following) if stored else None,
+        "next_append_ms": await subscription.reader.append_ms(following) if stored else None,
+        "inside": store.inside_to_json(inside),
+    }

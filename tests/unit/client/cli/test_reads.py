@@ -405,7 +405,7 @@ def test_why_prints_findings_with_evidence_and_commands(vela: Vela, console: Fak
     }  # fmt: skip
     console.answers[f"GET {TOPIC}/subscriptions/billing/diagnosis"] = document
     lines = vela("why orders billing").stdout.splitlines()
-    assert lines[0] == "slow: The oldest\\x1b[31m one fails."
+    assert lines[0] == "warning: The oldest\\x1b[31m one fails."
     assert [line.split()[-1] for line in lines[1:7]] == ["times", "2.5/s", "kB", "min", "–", "–"]
     assert lines[7:11] == [
         "  → Skip it: vela skip orders billing --id 7:11",

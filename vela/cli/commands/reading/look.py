@@ -206,7 +206,13 @@ def backlog(topic: str, subscription: str, entries: int) -> None:
         )
 
 
-_SEVERITIES = {"stopped": "bad", "slow": "warn", "notice": "calm", "fine": "good"}
+# The word, as in the console, and the tone of each severity of the API.
+_SEVERITIES = {
+    "stopped": ("critical", "bad"),
+    "slow": ("warning", "warn"),
+    "notice": ("notice", "calm"),
+    "fine": ("fine", "good"),
+}
 _ACTS = {
     "disconnect": "disconnect {topic} {subscription} {whom}",
     "redeliver": "redeliver {topic} {subscription} {whom}",
@@ -233,11 +239,10 @@ def why(topic: str, subscription: str) -> None:
         emit(found)
         return
     for number, finding in enumerate(found["findings"]):
+        word, tone = _SEVERITIES.get(finding["severity"], (finding["severity"], "calm"))
         print_rich(
             *([""] if number else []),
-            toned(
-                f"{finding['severity']}: {finding['sentence']}", _SEVERITIES.get(finding["severity"], "calm")
-            ),
+            toned(f"{word}: {finding['sentence']}", tone),
             *_where(finding),
             facts((f"  {item['label']}", _value(item)) for item in finding["evidence"]),
             *(
