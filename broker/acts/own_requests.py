@@ -34,7 +34,7 @@ class PlanRefused(ActInvalid):
 
 
 class PlanEnded(ActInvalid):
-    """The plan was already applied, or the act failed or expired."""
+    """The plan was applied or expired before this request could apply it."""
 
     code = "WrongState"
 
@@ -62,9 +62,10 @@ class OwnRequests:
 
         Raises NothingToActOn if the topic, subscription or namespace does not exist. Raises ReasonMissing if the
         namespace is protected and `reason` is empty. Raises SecondPersonNeeded if the namespace requires two users.
-        Raises PlanRefused if a user or the broker has already refused the plan. Raises PlanEnded if the plan was
-        already applied, or if the act failed or expired. Raises another BrokerError if the broker refuses the act, or
-        if the act fails or is only partly done.
+        Raises another BrokerError if the broker refuses the act, or if the act fails or is only partly done.
+
+        A user may refuse or apply the plan before this method can apply it. Raises PlanRefused if the plan was refused,
+        and PlanEnded if it was applied or has expired.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})

@@ -133,10 +133,7 @@ class DelayedEntries:
         return None if nearest is None else nearest >> _DUE_SHIFT
 
     def popped_through_ms(self, limit_ms: int) -> int:
-        """Return `limit_ms` or an earlier time.
-
-        `pop_due` has removed every entry that has a row and was due by the returned time.
-        """
+        """Return a due time up to which `pop_due` has removed all entries that have a row. It is at most `limit_ms`."""
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)

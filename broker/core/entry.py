@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 # All flags except FLAG_CORRUPT are stored with the entry.
-FLAG_BATCH = 1  # The payload is framed as a batch, which may hold only one message
+FLAG_BATCH = 1  # The payload is framed as a batch of one or more messages
 FLAG_MARKER = 2  # A Pulsar control entry that consumers never get
 FLAG_CHUNK = 4
 FLAG_LAST_CHUNK = 8

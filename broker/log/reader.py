@@ -197,7 +197,10 @@ class TopicReader:
         *,
         is_whole: Callable[[T], bool],
     ) -> T | None:
-        """Run `call`. Repeat it if the ledger was moved during the call. Return None if the ledger was trimmed."""
+        """Run `call`. Return None if the ledger was trimmed.
+
+        If moving the ledger made `call` fail or return an incomplete answer, run `call` again.
+        """
         while (place := self._place(ledger_id)) is not None:
             try:
                 answer = await call(place)

@@ -39,7 +39,8 @@ CHANNELS = (
     "vela_topics",
 )
 _RETRY_S = 0.2
-_SILENT_WAIT_S = 1.0  # After `kill -9` of the earlier broker, PostgreSQL frees the lock within milliseconds
+# Do not log a shorter wait. After `kill -9` of the earlier broker, PostgreSQL frees the lock within milliseconds.
+_SILENT_WAIT_S = 1.0
 
 
 class BrokerAlreadyRuns(Exception):

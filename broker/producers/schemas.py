@@ -155,7 +155,7 @@ class Schemas:
         if await repeat_until_done(
             self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
         ):
-            # This updates the cache, because `versions` is the cached list. `_versions` does not cache an empty list.
+            # If `versions` is cached, this updates the cache too. An empty list is not cached.
             versions.append(StoredSchema(version=version, schema=schema))
             return version
         # Another process stored this version, or an earlier attempt succeeded unnoticed.

@@ -462,7 +462,7 @@ class SubscriptionRunner:
             self._traced.stored()
 
     def refusal_changed(self) -> None:
-        """Report that the database now refuses the cursor, or accepts the cursor again."""
+        """Report that the cursor can no longer be stored, or that it can be stored again."""
         self._report()
 
     def _changed(self) -> None:

@@ -292,7 +292,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def refusal(self) -> RefusedCursor | None:
-        """Why the database refuses the cursor; None means the cursor is not refused."""
+        """Why the cursor cannot be stored, or None."""
         return self._storing.flusher.refusal_of(self)
 
     @property

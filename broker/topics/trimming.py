@@ -147,7 +147,7 @@ async def _push_forward(reader: Subscription, through: Position) -> None:
     async with reader.moves.moving(closes_consumers=False):
         place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))
-        # Compaction may have kept messages after the reader's old place.
+        # A reader of the compacted topic continues at its old place, because compaction may have kept messages there.
         reader.begin_at(place)
         reader.after_move()
 

@@ -56,7 +56,7 @@ def set_active(name: str, is_active: bool, *, who: str, origin: str) -> None:
     """Activate or deactivate a user.
 
     A deactivated user cannot log in, and loses all sessions and schedules. Raises ChangeRefused if the user is unknown,
-    if nothing would change, or if the call would deactivate the last admin of everything.
+    if nothing would change, or if the user is the last active one who is a superuser or has the admin role for `*`.
     """
     with change_of(name) as user:
         if user.is_active == is_active:

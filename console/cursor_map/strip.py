@@ -58,10 +58,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartShare:
-    """How many entries of a part are in flight at one consumer.
-
-    Colour 0 stands for all consumers without a colour of their own.
-    """
+    """How many entries of a part are in flight at one consumer, or at all the consumers that share colour 0."""
 
     consumer: str
     colour: int

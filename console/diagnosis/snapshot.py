@@ -202,7 +202,7 @@ class DeadLetters:
     messages: int  # Messages published so far
     subscriptions: int
     consumers: int
-    # The sum over all partitions. A partition counts only the largest backlog among its durable subscriptions.
+    # Largest backlog of a durable subscription. For a partitioned topic, the sum of each partition's largest backlog.
     backlog_messages: int
 
 

@@ -1,4 +1,7 @@
-"""Forms that plan an act on a subscription, and the form that applies a plan."""
+"""Forms that plan an act on a subscription, and the form that applies a plan.
+
+An act is a change that the broker makes on request.
+"""
 
 from __future__ import annotations
 

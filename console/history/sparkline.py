@@ -18,8 +18,8 @@ _EDGE: Final = 1.5
 class BacklogPoint(NamedTuple):
     """The backlog of a subscription in one minute, or of a topic if `subscription_id` is 0.
 
-    A point whose three backlogs are None marks the creation of the topic or subscription. If the newest points are
-    missing, the query adds a point whose `topic_id` is 0, and no line is drawn.
+    A point whose three backlogs are None marks the creation of the topic or subscription. A point whose `topic_id` is 0
+    only says that the newest points are missing.
     """
 
     at_ms: int

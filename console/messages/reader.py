@@ -146,7 +146,7 @@ class LaneReader:
         return taken
 
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
-        """Count the steps and the missing entries.
+        """Compute the length of each step, and count the missing entries.
 
         In each range, the query returns the last entry in reading order, even if its key hash does not match.
         If the rows lack that entry, it is no longer stored.

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["TokenBucket", "TokenBuckets"]
 
 _LOOKED_AT: Final = 3
-_SET_BACK_MS: Final = 1000  # A larger step back in time means that the clock was set back
+_SET_BACK_MS: Final = 1000  # If the clock was set back by more than this, refill from the new time on
 
 
 class TokenBucket:
@@ -67,7 +67,7 @@ class TokenBuckets:
         return bucket
 
     def _forget_some(self, now_ms: int) -> None:
-        # Checking one bucket per new key would not shrink the table. Checking all buckets would take too long.
+        # Each new key adds a bucket, so check more than one. Checking all buckets would take too long.
         for _ in range(min(_LOOKED_AT, len(self._buckets))):
             key, bucket = self._buckets.popitem(last=False)
             if bucket.available(now_ms) < self.rate:

@@ -185,7 +185,7 @@ class Standing:
         return self.state
 
     def _patience_ms(self, sample: Sample) -> int:
-        # While no consumer is connected, gaps between earlier acks of consumers do not lengthen the wait before STUCK.
+        # After all consumers have left, it no longer matters how slowly they acked.
         if self._acked_by_consumers and not sample.has_consumers:
             return _STUCK_AFTER_MS
         return self._ack_gap.patience_ms(_STUCK_AFTER_MS)

@@ -205,8 +205,8 @@ class DeliveryStory:
 
         `position` must come after the mark-delete position.
         """
-        # Count each entry's return. Count its delivery too if `_records_all` is not set. If it is set, the delivery is
-        # already recorded.
+        # Count two events for each entry: its delivery, and that it came back. If `_records_all` is set, the delivery
+        # is already recorded.
         events = 1 if self._records_all else 2
         for run in runs:
             ledger_id, first, last = run.ledger_id, run.first, run.last

@@ -200,8 +200,9 @@ async def expire_older(
 ) -> None:
     """Skip the messages that are older than this many seconds, on each partition.
 
-    The answer is 409 if a partition has no backlog. The answer is also 409 if a partition has consumers, fewer than
-    _NEARLY_CAUGHT_UP unacked entries and no old message. The other partitions still skip their old messages.
+    The answer is 409 if the subscription has no backlog on a partition. The answer is also 409 if the subscription has
+    consumers, fewer than _NEARLY_CAUGHT_UP unacked entries and no old message on a partition. Old messages are still
+    skipped on all other partitions.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")

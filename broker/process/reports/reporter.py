@@ -153,9 +153,10 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Mark each subscription that no client has used since `start` as stuck or idle. Paused ones stay paused.
+        """If no client has used a subscription since `start`, mark the subscription as stuck or idle.
 
-        Until then, the subscription keeps the state that an earlier broker stored.
+        A paused subscription stays paused. For the first `_COME_BACK_MS`, unused subscriptions keep the states that an
+        earlier broker stored.
         """
         now_ms = self._clock.now_ms()
         if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:

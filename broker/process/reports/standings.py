@@ -37,7 +37,7 @@ class Standings:
     async def look(
         self, topics: Iterable[Topic], subscriptions: Iterable[Subscription], now_ms: int
     ) -> set[Subscription]:
-        """Judge subscriptions, and return the subscriptions whose state is new."""
+        """Judge subscriptions. Return those whose state has changed, and those judged for the first time."""
         if now_ms < self._looked_ms:  # The clock was set back, so the planned times may be hours away
             self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)
         self._looked_ms = now_ms

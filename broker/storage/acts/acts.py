@@ -108,7 +108,7 @@ class OpenUndo:
 PEOPLE: Final = ("console", "api")
 """The origin of a logged-in user's request begins with one of these words."""
 SECOND_PERSON_S: Final = 24 * 3600
-"""A plan waits at least this long for a second person to apply it."""
+"""If a second person must apply a plan, the plan does not expire sooner than this."""
 
 PLAN_REQUESTS: Final = {
     "subscription": "request_plan",

@@ -184,9 +184,9 @@ async def delete_subscription(
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
 ) -> set[int]:
-    """Store cursors. Return the ids of the topics whose epoch is up to date. Safe to repeat.
+    """Store the cursors of topics whose owner epoch is up to date. Return the ids of these topics. Safe to repeat.
 
-    `epochs` maps topic ids to owner epochs. The cursors of the other topics are not stored.
+    `epochs` maps topic ids to owner epochs.
     """
     flushes = [(each, each.flush) for each in dirty]
     chunks = [(each, *column) for each, change in flushes for column in _chunk_columns(change)]

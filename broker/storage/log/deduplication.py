@@ -49,9 +49,9 @@ async def load(connection: Connection, topic_id: int) -> tuple[Position | None, 
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], topics: Sequence[TopicFlush]
 ) -> set[int]:
-    """Store the changes of topics. Return the ids of the topics whose epoch is up to date.
+    """Store the changes of topics whose owner epoch is up to date. Return the ids of these topics.
 
-    `epochs` maps topic ids to owner epochs. The changes of the other topics are not stored.
+    `epochs` maps topic ids to owner epochs.
     """
     rows = [(each.topic_id, *row) for each in topics for row in each.rows]
     gone = [(each.topic_id, name) for each in topics for name in each.gone]

@@ -44,8 +44,8 @@ class Redelivery:
     ) -> Effects:
         """Redeliver entries of a consumer. If `positions` is None, redeliver all pending entries of the consumer.
 
-        On an Exclusive or Failover subscription, a request of the active consumer redelivers all unacked entries. A
-        request of any other consumer redelivers nothing.
+        On an Exclusive or Failover subscription, a request from the active consumer redelivers all unacked entries.
+        A request from any other consumer redelivers nothing.
         """
         if positions is not None and not positions:
             return ()

@@ -142,7 +142,7 @@ class State:
         self.is_moving = False
         self.ignores_acks = False
         self.rewinds = 0
-        # Number of cursor resets. An ack that is still waiting at a reset is not applied.
+        # Number of cursor resets. An ack that arrived before a reset is not applied after the reset.
         self.resets = 0
         self.stored_mark_delete = cursor.mark_delete
         self.undo_act_id = 0  # Id of the last act with an undo window; 0 means none

@@ -75,7 +75,7 @@ class FlushedCursor(Protocol):
         """Record that the changes of a flush are stored."""
 
     def refusal_changed(self) -> None:
-        """Report that the database now refuses the cursor, or accepts the cursor again."""
+        """Report that the cursor can no longer be stored, or that it can be stored again."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
-"""Roll up the points of charts, and remove old points and old delivery stories.
+"""Roll up the points of charts, and remove old points and old rows of delivery stories.
 
-A delivery story records what happened to one message on each subscription.
+A delivery story records the deliveries and acks of one subscription.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def roll_up_history() -> None:
 
 @shared_task(name="broker.upkeep.tasks.expire_stories")
 def expire_stories() -> None:
-    """Remove expired delivery stories. If there are more rows than VELA_DELIVERY_STORY_ROWS, remove the oldest."""
+    """Remove expired rows of delivery stories, and then the oldest rows beyond VELA_DELIVERY_STORY_ROWS."""
     now_ms = time.time_ns() // 1_000_000
     most_rows = broker_settings().delivery_story_rows
     gone = stories.expire(now_ms, most_rows=most_rows, budget_s=_BUDGET_S)

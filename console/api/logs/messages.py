@@ -108,8 +108,8 @@ def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Que
 def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
     """Show one message with the first 1 MiB of its payload and its state on each subscription.
 
-    The position is ledger:entry, or ledger:entry:index for a message in a batch. For a partitioned topic, name the
-    partition.
+    The position is ledger:entry, or ledger:entry:index for a message in a batch. If the topic is partitioned, the path
+    must name the message's partition, such as orders-partition-0.
     """
     head, found = found_message(topic.full_name, spot)
     body = body_of(found, head, shows_all=True)

@@ -53,7 +53,7 @@ def peek(
 ) -> dict[str, Any]:
     """Show the next unacknowledged messages.
 
-    If the topic is partitioned, name one of its partitions.
+    If the topic is partitioned, the path must name one of its partitions, such as orders-partition-0.
     """
     return {"messages": next_messages(found_subscription(topic.full_name, subscription), asked.limit)}
 

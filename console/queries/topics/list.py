@@ -53,7 +53,8 @@ class TopicRow:
     name: str
     partitions: int  # 0 means not partitioned
     partition_ids: list[int]  # At most 20 ids
-    backlog_messages: int | None  # Each partition adds the largest backlog of its durable subscriptions
+    # Largest backlog of a durable subscription. For a partitioned topic, the sum of each partition's largest backlog.
+    backlog_messages: int | None
     message_rate_in: float | None
     byte_rate_in: float | None
     stored_bytes: int | None

@@ -50,7 +50,8 @@ class TopicHead:
     message_rate_in: float | None
     byte_rate_in: float | None
     last_append_ms: int | None  # 0 means never
-    backlog_messages: int | None  # Each partition adds the largest backlog of its durable subscriptions
+    # Largest backlog of a durable subscription. For a partitioned topic, the sum of each partition's largest backlog.
+    backlog_messages: int | None
     updated_ms: int | None
     state: int | None  # Worst state of any durable subscription; None means unknown
     state_since_ms: int | None

@@ -1,4 +1,4 @@
-"""The page that follows a topic: it shows matching messages as they arrive."""
+"""The page that shows a topic's new messages as they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The form of one pipeline job. The pipeline runs Spark jobs on topics."""
+"""The form of one pipeline job.
+
+The pipeline runs Spark jobs on topics. An act is a change that the broker makes on request, such as a new schedule.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class JobForm(forms.Form):
 
     @property
     def act(self) -> tuple[str, dict[str, Any]]:
-        """The kind and the parameters of the act to plan. The form must be valid."""
+        """The kind and the parameters of the act that runs or schedules the job. The form must be valid."""
         parameters = {"job": self._job.name, "options": self._given(self.cleaned_data)}
         every_minutes = self.cleaned_data["every_minutes"]
         if every_minutes:

@@ -102,9 +102,8 @@ class ReadyMove:
             self.subscription.cursor.stop_undo_overlay()
 
     def _acked_meanwhile(self) -> int:
-        # The cursor does not count acks of messages that an earlier act skipped. If this act undoes the skip, it does
-        # not replay the messages that were acked since the plan was made. So add the planned minus the actual number of
-        # replayed messages.
+        # The cursor does not count an ack of a message that an earlier act skipped. After such an ack, an undo of that
+        # act replays one message fewer than planned. So add the number of messages that it no longer replays.
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:
             return counted_by_cursor

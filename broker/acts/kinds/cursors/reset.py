@@ -78,7 +78,7 @@ class Place:
 
 
 class Reset(CursorKind[Place]):
-    """Put a cursor at a place and close the consumers that receive messages."""
+    """Put a cursor at a place. Close all consumers except inactive Failover consumers."""
 
     name = "reset"
     summary = "Put the cursor at an exact place, forward or back; consumers reconnect and start there."
@@ -181,7 +181,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     ledgers = topic.log.ledgers
     landing = ledgers.next_valid(position)
-    # If the log is empty, the bookmark may have been created at the log's end, before any message was stored there.
+    # The bookmark may have been created at the log's end. If no message was stored after that, none is missing.
     is_gone = position < ledgers.first_position() and landing != ledgers.end()
     notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_gone else ()
     return Target(how="reset", position=landing, begins_at=position, notes=notes)

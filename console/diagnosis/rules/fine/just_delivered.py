@@ -10,7 +10,8 @@ from console.words.said import said
 
 __all__ = ["RULE", "WINDOW_S"]
 
-WINDOW_S: Final = 20.0  # Also for `nothing_acked` and `unexplained`, which apply only if this rule does not
+# `nothing_acked` and `unexplained` use the same window, because they apply only if this rule does not.
+WINDOW_S: Final = 20.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
