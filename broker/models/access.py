@@ -14,7 +14,8 @@ class GrantedPermission(models.Model):
     tenant = models.TextField()
     namespace = models.TextField(db_default="")
     topic = models.TextField(db_default="")  # Full name, without a partition
-    subscription = models.TextField(db_default="")  # Name of a subscription, on all topics of the namespace
+    # The permission covers the subscriptions of this name on all topics of the namespace.
+    subscription = models.TextField(db_default="")
     role = models.TextField()
     permission = models.CharField(max_length=16)
 

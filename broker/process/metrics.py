@@ -1,8 +1,8 @@
 """The page /metrics.
 
-The page is made in slices, so that the broker can serve messages between two slices. prometheus_client makes its
-metrics without a pause, so its registry has only the few metrics of the whole broker. This module makes the metrics of
-topics, subscriptions and namespaces.
+The page is made in slices, so that the broker can serve messages between two slices. prometheus_client makes all
+metrics of its registry at once. So the registry has only a few metrics, which describe the broker as a whole, and this
+module makes the metrics of topics, subscriptions and namespaces.
 """
 
 from __future__ import annotations

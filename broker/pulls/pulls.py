@@ -45,7 +45,7 @@ class Pulls:
         self._parked.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """Return the offset of a consumer group's next message.
+        """Return the offset of the subscription's next message.
 
         Raises TopicNotFound and the errors of `GroupOffsets.committed`.
         """
@@ -54,10 +54,10 @@ class Pulls:
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store that a group has consumed everything before `offset`. Safe to repeat.
+        """Store that the subscription has consumed everything before `offset`. Safe to repeat.
 
-        Returns the group's offset, which is higher than `offset` if the group had already consumed more. `peer` is the
-        client's address without the port. Raises TopicNotFound and the errors of `GroupOffsets.commit`.
+        Returns the subscription's offset, which is higher than `offset` if the subscription had already consumed more.
+        `peer` is the client's address without the port. Raises TopicNotFound and the errors of `GroupOffsets.commit`.
         """
         return await self._offsets.commit(await self._queue(topic, queue), subscription, offset, peer)
 

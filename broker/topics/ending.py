@@ -171,7 +171,8 @@ class Endings:
                 lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
                 what=f"deleting {name}",
             )
-            # If PostgreSQL's answer was lost, the repeated delete found no topic. Check whether the topic still exists.
+            # `gone` may be False although the topic is deleted: if PostgreSQL's answer was lost, the repeated delete
+            # found no topic. So check whether the topic still exists.
             left = await repeat_until_done(
                 self._pool, lambda c: store.members(c, name.full), what="finding a topic"
             )

@@ -44,14 +44,18 @@ class Moving:
 @dataclass(slots=True)
 class _Flow:
     totals: tuple[int, ...]  # Cumulative counts; the first one counts messages
-    seen_ms: int  # Time of the last report
+    seen_ms: int  # Time of the last report of this flow
     measured_ms: int  # Time when the rates were last computed
     changed_ms: int  # Time of the last report with new messages
     per_s: tuple[float, ...]
     ends_ms: int = 0  # Time when the rates become 0, unless new messages come before
 
     def update(self, totals: tuple[int, ...], now_ms: int, before_ms: int) -> tuple[float, ...]:
-        """Return the rates. New messages came after the report at `before_ms`, or that report would have them."""
+        """Return the rates.
+
+        `before_ms` is the time of the broker's previous report. New messages came after that report: if it left out
+        this flow, the counts had not changed.
+        """
         seen_ms, self.seen_ms = max(self.seen_ms, before_ms), now_ms
         news = totals[0] - self.totals[0]
         if not news:
@@ -63,7 +67,7 @@ class _Flow:
         is_rested = pause_ms > _MOST_PATIENCE_MS
         weight, since_s = _WEIGHT, _seconds(now_ms - self.measured_ms)
         if not self.per_s[0]:
-            # The time before a burst must not count: 50 messages after a minute would be a slow flow.
+            # If the time before a burst counted, 50 messages after a minute would be a slow flow.
             if news / _seconds(now_ms - seen_ms if is_rested else pause_ms) > _SLOW_PER_S:
                 since_s = _seconds(now_ms - seen_ms)
             else:

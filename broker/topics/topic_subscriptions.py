@@ -133,8 +133,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     ) -> Subscription:
         """Return the durable subscription of this name, or create it.
 
-        `begins_at` is the requested position, if different from `start`. A consumer that reads the compacted topic
-        begins at `begins_at`, because compaction may have kept an entry that the log has trimmed.
+        A new subscription begins at `start`. But a consumer that reads the compacted topic begins at `begins_at` (by
+        default, `start`), because compaction may have kept entries there that the log has trimmed.
 
         Cancelling this call does not stop the creation.
 

@@ -35,7 +35,8 @@ STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
 _LONGEST_PARENT: Final = 128
-# OpenTelemetry's loggers warn about each tracestate that is malformed or too long, and show parts of it.
+# The broker turns off the warnings of these loggers. They come for each message whose tracestate is malformed or too
+# long, and show parts of the tracestate.
 _WARNS_FOR_EACH_MESSAGE: Final = ("opentelemetry.trace.propagation.tracecontext", "opentelemetry.trace.span")
 # The first six bytes of an entry are a magic number and a checksum. The next four bytes are the metadata size.
 _METADATA_SIZE: Final = slice(6, 10)

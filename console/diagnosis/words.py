@@ -11,8 +11,8 @@ from console.words.said import said, spoken
 
 __all__ = ["severity_word", "spoken_finding", "value_text"]
 
-# The words of the alerts' severities. "stopped" and "slow" would look like states of the subscription beside its real
-# state, such as "stuck".
+# Use the alerts' words "critical" and "warning". The page also shows the subscription's state, such as "stuck", and
+# "stopped" and "slow" would look like states, too.
 _SEVERITIES = {
     Severity.STOPPED: (said("critical"), "bad"),
     Severity.SLOW: (said("warning"), "warn"),

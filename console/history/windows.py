@@ -85,8 +85,8 @@ class Frame:
 def frame_around(at_ms: int, step_s: int, resolution_s: int, now_ms: int) -> Frame:
     """Return the frame of 60 steps around a moment in the past.
 
-    A step begins at this moment, or where the bucket of this moment begins. `resolution_s` is the length of the longest
-    buckets to read. A step covers whole buckets, so it may be longer than `step_s`.
+    `resolution_s` is the length of the longest buckets to read. A step begins where the bucket of this moment begins. A
+    step covers whole buckets, so it may be longer than `step_s`.
     """
     step_s = -(-step_s // resolution_s) * resolution_s
     window = Window(name="past", words="", step_s=step_s, steps=_STEPS_AROUND, coarsest_s=resolution_s)

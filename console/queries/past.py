@@ -1,7 +1,7 @@
 """The stored points, acts and alerts of a topic or a subscription around a past moment.
 
-A point stores the numbers of one period. A frame is the time that a chart covers. An act is a logged change,
-such as the reset of a cursor.
+A point stores the numbers of one period. A frame is the time that a chart covers. A chart divides its frame into equal
+steps. An act is a logged change, such as the reset of a cursor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Past", "PastAlert", "PauseAct", "past_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAlert:
-    """An alert that was firing in the step of the requested moment."""
+    """An alert that was firing during the step that contains the requested moment."""
 
     rule_id: int | None  # None means the rule was deleted
     rule_name: str
@@ -49,7 +49,7 @@ class Past:
     frame: Frame
     steps: tuple[Step, ...]
     step: Step  # The step that contains the requested moment
-    shorter_s: int | None  # The next shorter length of steps for which points are kept
+    shorter_s: int | None  # The next shorter step length, or None if no shorter points are kept
     acts: tuple[ActMark, ...]  # Newest first
     alerts: tuple[PastAlert, ...]  # At most 50 alerts, oldest first
     paused_by: PauseAct | None
@@ -72,8 +72,8 @@ def past_of(
 ) -> Past | None:
     """Return the stored data about a moment, or None if the moment is in the future or its points are deleted.
 
-    `step_s` is the length of a step. 0 means that of the shortest points that are kept. A step is longer if points
-    that are as short are deleted. `is_sum` must be true for a partitioned topic.
+    `step_s` is the requested length of a step, or 0 for the length of the shortest kept points. A step covers whole
+    points, so it is longer than `step_s` if only longer points are kept. `is_sum` must be true for a partitioned topic.
     """
     now_ms = time.time_ns() // 1_000_000
     kept_ms = broker_settings().history_kept_ms
@@ -118,6 +118,9 @@ def past_of(
 
 
 def _resolution_s(at_ms: int, step_s: int, kept_s: Sequence[int]) -> int:
-    """Return the length of the longest points that fill a step exactly."""
+    """Return the length of the longest points that fill a step which begins at `at_ms`.
+
+    If no points fill such a step exactly, return the length of the shortest kept points.
+    """
     fitting = (each for each in kept_s if step_s % each == 0 and at_ms % (each * 1000) == 0)
     return max(fitting, default=kept_s[0])

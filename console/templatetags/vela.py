@@ -241,7 +241,7 @@ def at(values: Sequence[Any], number: int) -> Any:
 
 @register.simple_tag
 def consumer_act_url(row: ConsumerRow, kind: str) -> str:
-    """Return the address of an act's form that names this consumer."""
+    """Return the address of an act's form, filled in with this consumer."""
     form = addresses.act_form_url(row.topic_name, row.subscription_name, kind)
     return f"{form}?{urlencode({'consumer': row.name, 'consumer_key': row.key})}"
 

@@ -34,7 +34,10 @@ def form_address(act: ActView) -> str:
 
 
 def refusal_in_form(act: ActView) -> str:
-    """Return the act's error with the labels of form fields and the message id as the form takes them."""
+    """Return the act's error in the words of the form.
+
+    Parameters have the labels of the form's fields. The message id is written as an operator types it.
+    """
     fields = {} if (form := _form_of(act)[1]) is None else form.base_fields
     return _SWITCH.sub(
         lambda found: f"choose “{fields[found[1]].label}”" if found[1] in fields else found[0],

@@ -34,7 +34,7 @@ def place_of(act: ActView) -> ActPlace:
     """Return a link to what the act changed: a subscription, a topic or a namespace.
 
     If the subscription, topic or namespace does not exist, the link leads to a page above it, such as the topic of a
-    deleted subscription. For an act on a user, the link leads to the acts.
+    deleted subscription. For an act on a user, the link leads to the list of all acts.
     """
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:

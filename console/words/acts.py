@@ -280,7 +280,7 @@ def _page_id(text: object) -> str:
 
 
 def error_text(error: str, parameters: Mapping[str, Any]) -> str:
-    """Return an act's error with the message id of its parameters written as the pages write it."""
+    """Return an act's error, with the act's message id written as on the pages."""
     given = str(parameters.get("id", ""))
     return error.replace(given, _page_id(given)) if given else error
 

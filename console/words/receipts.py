@@ -74,7 +74,10 @@ class PartitionRow:
 
 
 def next_message(place: Mapping[str, Any]) -> str:
-    """Return the first unacked message of a place in a plan, or "" if no message is left."""
+    """Return the id of the first unacked message at a place, or "" if no message is left.
+
+    `place` is a plan's `current` or `target`.
+    """
     inside = place.get("inside")
     left = int(inside["remaining"], 16) if inside else 0  # Bit 0 is the first message of the batch
     if inside is None or not left or not place["next"]:

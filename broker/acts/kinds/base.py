@@ -144,7 +144,7 @@ class ActContext:
     async def begin(self) -> None:
         """Record that the act begins its change, so that the act no longer expires.
 
-        If this broker dies before it stores the result, the next broker applies the act again, however late.
+        If this broker dies before it stores the result, the next broker applies the act again.
         """
         if self.act.progress is None:
             await self.report({})

@@ -77,7 +77,7 @@ class Cursor:
 
     @property
     def has_individual_acks(self) -> bool:
-        """Whether an entry that is not wholly acked lies before a wholly acked entry."""
+        """Whether an entry beyond mark-delete is wholly acked."""
         return self._highest_acked > self._mark_delete
 
     @property

@@ -57,7 +57,7 @@ def check_payload(schema: SchemaDefinition, data: bytes) -> None:
 def _check_json(definition: bytes, data: bytes) -> None:
     try:
         value = json.loads(data)
-    except UnicodeDecodeError as error:  # Its own text has bytes of the payload
+    except UnicodeDecodeError as error:  # str(error) may show a byte of the payload
         raise IncompatibleSchema(
             f"it is not JSON: it is not {error.encoding.upper()} at byte {error.start}"
         ) from None

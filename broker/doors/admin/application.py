@@ -45,7 +45,7 @@ _OPENAPI_PATH: Final = "/admin/v2/openapi.json"
 def _openapi() -> bytes:
     """Return the description of the API.
 
-    The first call takes some tenths of a second, too long for the event loop and for each start of the broker.
+    The first call takes some tenths of a second. Run it in a thread, and not while the broker starts.
     """
     return json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 

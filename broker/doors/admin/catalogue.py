@@ -59,7 +59,7 @@ class Catalogue:
         return roles
 
     async def granted_admins(self, tenant: str) -> list[str]:
-        """Return the roles that administer a tenant. A role can get this permission before the tenant exists."""
+        """Return the roles with permission to administer a tenant, even if the tenant does not exist."""
         return await repeat_until_done(
             self._broker.pool, lambda c: namespaces.granted_admins(c, tenant), what="reading permissions"
         )

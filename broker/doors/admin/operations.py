@@ -62,7 +62,7 @@ class Described:
     path: str
     action: str
     summary: str
-    refused: str = ""  # Reason if the operation refuses every request, or an empty text
+    refused: str = ""  # Why the operation refuses every request; empty if it does not
 
 
 class _Segment:

@@ -81,7 +81,7 @@ async def admin_roles(connection: Connection, name: str) -> list[str] | None:
 
 
 async def granted_admins(connection: Connection, name: str) -> list[str]:
-    """Return the roles that administer a tenant. A role can get this permission before the tenant exists."""
+    """Return the roles with permission to administer a tenant, even if the tenant does not exist."""
     cursor = await connection.execute(query("namespaces", "granted_admins"), (name,))
     return [row[0] for row in await cursor.fetchall()]
 

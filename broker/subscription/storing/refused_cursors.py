@@ -34,7 +34,7 @@ class RefusedCursor:
         return PersistenceFailed(f"this cursor has not been stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:
-        """Return the text that pages show after the number of attempts."""
+        """Describe the failed attempts. Pages show the number of attempts in front of this text."""
         return (
             f"failed attempts to store the cursor, since {self.since}: {self.reason}. Delivery goes on,"
             " but messages acknowledged since then are delivered again after a restart. Vela tries again at least"

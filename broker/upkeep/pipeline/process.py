@@ -23,7 +23,8 @@ _GRACE_S: Final = 5.0
 class JobProcess:
     """A job and its Java process, in their own process group.
 
-    The request contains the database password, so it goes through standard input. Closing standard input ends the job.
+    The request contains the database password, so it goes through standard input. If the worker dies, the job's
+    standard input closes, and the job ends.
     """
 
     def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:

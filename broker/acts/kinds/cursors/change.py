@@ -97,10 +97,9 @@ class Change:
     is_whole: bool = False  # Whether the change acks that entry completely
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return an entry and the bitset of its unacked messages. Call this right after the change.
+        """Return the entry `one` and the bitset of its unacked messages. Call this right after the change.
 
-        The entry is `one`. If `one` is None, the entry is the next entry to read, and the result is None if no message
-        of that entry is acked.
+        If `one` is None, use the next entry to read, or return None if no message of that entry is acked.
         """
         if self.one is None:
             return cursor.partly_acked_next()

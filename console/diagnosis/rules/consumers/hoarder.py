@@ -32,7 +32,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         and each.is_available
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
-    # Report nothing if entries are ready, or if `ready_entries` is None.
+    # Report nothing if entries are ready, or if their number is unknown (None).
     if not few or snapshot.ready_entries != 0:
         return None
     return Finding(
