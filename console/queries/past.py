@@ -49,7 +49,7 @@ class Past:
     frame: Frame
     steps: tuple[Step, ...]
     step: Step  # The step that contains the requested moment
-    shorter_s: int | None  # The next shorter step length, or None if no shorter points are kept
+    shorter_step_s: int | None  # The next shorter step length, or None if no shorter points are kept
     acts: tuple[ActMark, ...]  # Newest first
     alerts: tuple[PastAlert, ...]  # At most 50 alerts, oldest first
     paused_by: PauseAct | None
@@ -108,7 +108,7 @@ def past_of(
         frame=frame,
         steps=found,
         step=step,
-        shorter_s=max((each for each in kept_s if each < frame.window.step_s), default=None),
+        shorter_step_s=max((each for each in kept_s if each < frame.window.step_s), default=None),
         acts=acts_in(topic_id, subscription_id, from_ms=frame.from_ms, until_ms=frame.until_ms),
         alerts=tuple(fetch(PastAlert, "past", "alerts", {**subject, **of_step})),
         paused_by=fetch_one(PauseAct, "past", "paused_by", {"subscription_id": subscription_id, "at": at})

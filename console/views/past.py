@@ -138,10 +138,10 @@ def _answer(
 
 
 def _in_shorter_steps(found: Past, middle_ms: int) -> str:
-    if found.shorter_s is None:
+    if found.shorter_step_s is None:
         return ""
     at_ms = min(middle_ms, found.frame.to_ms)
-    return _query(at_ms - at_ms % (found.shorter_s * 1000), found.shorter_s)
+    return _query(at_ms - at_ms % (found.shorter_step_s * 1000), found.shorter_step_s)
 
 
 def _query(at_ms: int, step_s: int) -> str:
