@@ -214,7 +214,7 @@ class ProducerSlot:
         self._passing: SendRequest | None = None
 
     def send(self, event: events.Send) -> None:
-        """Pass an entry to the broker, or refuse it. Raises LookupError before the producer is open."""
+        """Pass an entry to the broker, or refuse it. Raises LookupError if the producer is not open yet."""
         producer = self.producer
         if producer is None:
             raise LookupError(self.producer_id)
@@ -292,7 +292,7 @@ class ProducerSlot:
         if self._answered == self._queued:
             self._write_refusal(sequence_id, error)
         else:
-            # Count a waiting refusal as a send. Otherwise, refusals could fill the memory while the database is down.
+            # Count a waiting refusal as a send. Otherwise, refusals could fill up memory while the database is down.
             self._peer.gate.send_queued(0)
             self._refusals.append(_WaitingRefusal(self._queued, sequence_id, error))
 

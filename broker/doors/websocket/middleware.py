@@ -1,4 +1,4 @@
-"""Middleware of every WebSocket handshake."""
+"""Middleware for WebSocket handshakes."""
 
 from __future__ import annotations
 

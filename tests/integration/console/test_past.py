@@ -85,7 +85,7 @@ def test_the_page_of_a_topic_shows_its_size_too(looker: Client, past: Shop) -> N
 def test_a_subject_without_points_and_what_no_point_says_is_unknown(looker: Client, shop: Shop) -> None:
     SubscriptionSummary.objects.update(state_since_ms=NOW_MS)
     text = text_of(looker.get(f"{BILLING}/past?at={at(minutes_ago(30))}"))
-    assert "Backlog – Published" in text
+    assert "Backlog – In" in text
     assert "The backlog around this moment is not known." in text
     assert not re.search("(at most|up to) –", text)
     assert "The state at this moment is not stored" in text
@@ -115,9 +115,9 @@ def test_a_moment_of_which_nothing_is_stored_says_so(
 @pytest.mark.parametrize(
     ("step_s", "rates"),
     [
-        (60, "Published 1.7/s Delivered 0.8/s"),
-        (360, "Published 0.3/s Delivered 0.1/s"),
-        (600, "Published 0.2/s Delivered 0.1/s"),
+        (60, "In 1.7/s Out 0.8/s"),
+        (360, "In 0.3/s Out 0.1/s"),
+        (600, "In 0.2/s Out 0.1/s"),
     ],
 )
 def test_a_step_of_a_chart_is_shown_whole(step_s: int, rates: str, looker: Client, past: Shop) -> None:
@@ -126,7 +126,7 @@ def test_a_step_of_a_chart_is_shown_whole(step_s: int, rates: str, looker: Clien
     assert f"Backlog 14 at most 1 234 {rates}" in text
     begin, end = (clock(each, NOW_MS) for each in (begin_ms, begin_ms + step_s * 1000))
     assert f"{begin} to {end}" in text
-    assert "Published 0/s" in figures(looker.get(f"{BILLING}/past?at={at(begin_ms)}"))
+    assert "In 0/s" in figures(looker.get(f"{BILLING}/past?at={at(begin_ms)}"))
 
 
 def test_a_step_of_two_hours_is_read_from_the_points_that_its_chart_reads(looker: Client, past: Shop) -> None:
@@ -147,13 +147,13 @@ def test_a_step_of_two_hours_is_read_from_the_points_that_its_chart_reads(looker
     answer = looker.get(f"{BILLING}/past?at={at(begin_ms)}&step=7200")
     text = figures(answer)
     assert "in steps of 2 h" in text_of(answer)
-    assert "Delivered 1.0/s" in text
+    assert "Out 1.0/s" in text
 
 
 def test_steps_are_as_long_as_the_points_that_are_still_kept(looker: Client, past: Shop) -> None:
     text = text_of(looker.get(f"{BILLING}/past?at={at(minutes_ago(180) + 10_000)}&step=10"))
     assert "in steps of 60 s" in text
-    assert "Published 10.0/s" in text
+    assert "In 10.0/s" in text
 
 
 def test_links_to_neighbours_and_rows_keep_the_length_of_the_steps(looker: Client, past: Shop) -> None:
@@ -169,7 +169,7 @@ def test_links_to_neighbours_and_rows_keep_the_length_of_the_steps(looker: Clien
 @pytest.mark.parametrize("step", ["", "0", "-60", "x", "1" * 5000, "٦٠"])
 def test_an_invalid_length_of_steps_is_ignored(step: str, looker: Client, past: Shop) -> None:
     answer = looker.get(f"{BILLING}/past", {"at": at(minutes_ago(30)), "step": step})
-    assert "Published 10.0/s" in figures(answer)
+    assert "In 10.0/s" in figures(answer)
 
 
 def test_the_last_step_ends_with_the_newest_point(looker: Client, past: Shop) -> None:

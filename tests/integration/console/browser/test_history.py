@@ -113,7 +113,7 @@ def test_a_click_opens_the_step_that_is_drawn_there_and_that_the_legend_names(
     page.mouse.down()
     page.mouse.up()
     page.wait_for_url("**/s/billing/past?at=*Z&step=600")
-    assert f"Published {rate_in}" in " ".join(page.inner_text(".figures").split())
+    assert f"In {rate_in}" in " ".join(page.inner_text(".figures").split())
     assert at in page.inner_text(".lead .age")
 
 
