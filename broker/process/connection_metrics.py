@@ -28,7 +28,7 @@ class ConnectionMetrics(Collector):
         )
         reached = CounterMetricFamily(
             "vela_connection_limits_reached_total",
-            "how often a connection reached a limit, by the setting that has the limit",
+            "how often a connection reached a limit, labelled with the limit's setting",
             labels=("setting",),
         )
         for setting, times in self._limits.times_reached.items():

@@ -48,7 +48,7 @@ def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> Found
     """
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
-    # Rows keep no payloads, because the payloads of 500 messages could fill the memory.
+    # Rows keep no payloads, because the payloads of 500 messages could fill up memory.
     found, paths = [], None
     for hit in scan.hits():
         if paths is None and hit.message is not None:

@@ -36,7 +36,7 @@ def form_address(act: ActView) -> str:
 def refusal_in_form(act: ActView) -> str:
     """Return the act's error in the words of the form.
 
-    Parameters have the labels of the form's fields. The message id is written as an operator types it.
+    It names the form's fields instead of parameters, and the message id as an operator types it.
     """
     fields = {} if (form := _form_of(act)[1]) is None else form.base_fields
     return _SWITCH.sub(

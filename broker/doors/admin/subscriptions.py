@@ -200,9 +200,9 @@ async def expire_older(
 ) -> None:
     """Skip the messages that are older than this many seconds, on each partition.
 
-    The answer is 409 if the subscription has no backlog on a partition. The answer is also 409 if the subscription has
-    consumers, fewer than _NEARLY_CAUGHT_UP unacked entries and no old message on a partition. Old messages are still
-    skipped on all other partitions.
+    The answer is 409 if the subscription has nothing to skip on some partition: either it has no backlog there, or it
+    has fewer than _NEARLY_CAUGHT_UP unacked entries, none of them old, and its consumers are connected. The old
+    messages on all other partitions are still skipped.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -239,9 +239,8 @@ async def expire_all(
 ) -> None:
     """Skip messages older than this many seconds on all durable subscriptions. The caller needs permission for each.
 
-    The answer is 409 if a subscription has no backlog on a partition. The answer is also 409 if a subscription has
-    consumers, fewer than _NEARLY_CAUGHT_UP unacked entries and no old message on a partition. Old messages are still
-    skipped on all other subscriptions and partitions.
+    The answer is 409 if a subscription has nothing to skip on some partition, as in `expire_older`. The old messages of
+    all other subscriptions and partitions are still skipped.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")

@@ -199,7 +199,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def onMessageFrameData(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
         """Add a piece to the message.
 
-        Autobahn would keep a list of the pieces, and empty pieces could fill the memory.
+        Autobahn would keep a list of the pieces, and empty pieces could fill up memory.
         """
         if self.message_data is not None and not self.failedByMe:
             self.message_data += payload
@@ -228,7 +228,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def onPing(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
         """Answer a ping. While the peer does not read, keep only the last ping.
 
-        Pongs for all pings could fill the memory. RFC 6455 allows one pong for several pings.
+        Pongs for all pings could fill up memory. RFC 6455 allows one pong for several pings.
         """
         if self._is_output_paused:
             self._unanswered_ping = payload

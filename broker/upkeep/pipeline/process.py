@@ -64,7 +64,7 @@ class JobProcess:
         return found
 
     def confirm(self) -> None:
-        """Let the job continue. Call this after storing which messages the job will read."""
+        """Let the job continue. Call this after recording which messages the job will read."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.write(b"\n")

@@ -32,7 +32,7 @@ class Rule(_Answer):
         description="dead letters only: the period in which new letters are counted"
     )
     for_ms: int = Field(
-        description="how long the value must stay above the threshold until an alert fires, and not above it until the"
+        description="how long the value must be above the threshold before an alert fires, and not above it before the"
         " alert clears"
     )
     condition: str = Field(description="measure, threshold and times in words")

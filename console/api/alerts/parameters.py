@@ -41,7 +41,7 @@ _Within = Annotated[
 _For = Annotated[
     _Quantity,
     Field(
-        description="how long the value must stay above the threshold until an alert fires, and not above it until the"
+        description="how long the value must be above the threshold before an alert fires, and not above it before the"
         " alert clears: a number of ms, or 5m"
     ),
 ]

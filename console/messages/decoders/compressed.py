@@ -114,7 +114,7 @@ def _whole(
 
 
 def _by_stream(codec: Any) -> Callable[[bytes, int], bytes]:
-    """Return a function that unpacks into a buffer of fixed size, so that a small payload cannot fill the memory."""
+    """Return a function that unpacks into a buffer of fixed size, so that a small payload cannot fill up memory."""
 
     def unpacked(data: bytes, most_bytes: int) -> bytes:
         buffer = bytearray(most_bytes)
