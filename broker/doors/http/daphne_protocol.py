@@ -172,18 +172,34 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def _takes_whole_frames(self) -> bool:
         if self.current_frame is not None or self.inside_message or self.state != self.STATE_OPEN:
             return False
-        data, at = self.data, 0
+        at = 0
         for _ in range(FRAMES_AT_ONCE):
-            frame = whole_frame(data, at, self.maxMessagePayloadSize)
-            if frame is None:
+            end = self._take_frame(at)
+            if end is None:
                 break
-            at, is_binary, payload = frame
-            self.onMessage(payload, is_binary)
+            at = end
             if self._is_reading_paused or self.state != self.STATE_OPEN:
                 break
         if at:
-            self.data = data[at:]
+            self.data = self.data[at:]
         return at > 0
+
+    def _take_frame(self, at: int) -> int | None:
+        """Take the frame at this place. Return its end, or None if Autobahn must read it."""
+        frame = whole_frame(self.data, at, self.maxMessagePayloadSize)
+        if frame is None:
+            return None
+        end, is_binary, payload = frame
+        self.onMessage(payload, is_binary)
+        return end
+
+    def _connectionLost(self, reason: Any) -> None:  # noqa: N802 - Autobahn's name
+        """Take the frames that came before the end of the connection, such as acks."""
+        if self.state == self.STATE_OPEN and self.current_frame is None and not self.inside_message:
+            at: int | None = 0
+            while at is not None:
+                at = self._take_frame(at)
+        super()._connectionLost(reason)
 
     def _continue(self) -> None:
         if self.state == self.STATE_CLOSED:

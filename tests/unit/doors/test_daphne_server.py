@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import websockets
+from websockets.frames import Frame, Opcode
 
 from broker.doors.http.daphne_protocol import FlowControlledProtocol
 from broker.doors.http.daphne_server import DaphneServer
@@ -213,6 +214,21 @@ async def test_a_producer_that_leaves_is_detached_and_its_earlier_sends_are_stor
         await asyncio.to_thread(daphne.call, _turn)
     assert len(topic.entries) == 50
     assert topic.producers == {}
+
+
+async def test_messages_that_came_before_the_end_of_a_connection_are_stored(
+    running: Running, daphne: DaphneThread
+) -> None:
+    broker, _ = running
+    frames = [Frame(Opcode.TEXT, message(b"%d" % number).encode()) for number in range(400)]
+    async with websockets.connect(url(running, PRODUCER), max_queue=None) as producer:
+        producer.transport.write(b"".join(each.serialize(mask=True) for each in frames))
+        producer.transport.write_eof()
+        await producer.wait_closed()
+    await asyncio.to_thread(daphne.call, _turn)
+    (topic,) = broker.topics.values()
+    await asyncio.to_thread(wait_until, lambda: not topic.producers, "the producer's release", timeout_s=5)
+    assert len(topic.entries) == 400
 
 
 async def test_a_consumer_that_does_not_read_costs_little_and_does_not_disturb_others(
