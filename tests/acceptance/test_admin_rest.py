@@ -368,6 +368,10 @@ def test_subscriptions_are_created_moved_and_deleted_as_by_pulsar(
     admin.done("POST", f"{sub}/expireMessages", {**last, "entryId": 0})
     assert backlog() == 4
     assert admin("POST", f"{sub}/expireMessages", {**last, "partitionIndex": 3}).status == 412
+    for which in ("subscription/a", "all_subscription"):
+        refused = admin("POST", f"{SHOP}/moves/{which}/expireMessages/-5")
+        assert (refused.status, "at least 0 seconds" in refused.reason) == (412, True)
+    assert backlog() == 4
     admin.done("POST", f"{sub}/expireMessages/0")
     assert backlog() == 0
     assert admin("POST", f"{sub}/expireMessages/0").status == 409

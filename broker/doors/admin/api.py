@@ -46,7 +46,8 @@ logger = logging.getLogger(__name__)
 
 _TYPE: Final = re.compile(r"[A-Z]|function-")
 _MOST_LISTED_ERRORS: Final = 100
-_FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
+_CURL_FORM: Final = "application/x-www-form-urlencoded"
+_FORMS: Final = ("multipart/form-data", _CURL_FORM)
 _REFUSED: Final = {
     "description": "The request was refused, or failed.",
     "content": {
@@ -171,11 +172,14 @@ def _make_api() -> NinjaAPI:
 
     @api.exception_handler(HttpError)
     def not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
-        if request.content_type in _FORMS:
+        cause = error.__cause__
+        # `curl -d` says of every body that it is a form.
+        may_be_json = request.content_type == _CURL_FORM and getattr(cause, "pos", 1) > 0
+        if request.content_type in _FORMS and not may_be_json:
             return refusal(415, f"the body is a form ({request.content_type}): send JSON instead")
         if "Content-Encoding" in request.headers:
             return refusal(415, "the body has a Content-Encoding: send JSON that is not compressed")
-        return refusal(400, _why_not_json(error.__cause__))
+        return refusal(400, _why_not_json(cause))
 
     @api.exception_handler(RequestDataTooBig)
     def too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:

@@ -344,9 +344,11 @@ async def analyze_backlog(
 async def _expire_older(
     request: AdminRequest, name: TopicName, subscriptions: Sequence[str], seconds: int
 ) -> None:
+    if seconds < 0:
+        raise Refused(412, f"expireMessages is {seconds}: it takes at least 0 seconds")
     count = (await Catalogue(request.broker).require(name)).partitions
     names = [name.with_partition(index) for index in range(count)] if count else [name]
-    before_ms = request.broker.clock.now_ms() - max(0, seconds) * 1000
+    before_ms = request.broker.clock.now_ms() - seconds * 1000
     refusals: list[Refused | BrokerError] = []
     for subscription, each in itertools.product(subscriptions, names):
         try:

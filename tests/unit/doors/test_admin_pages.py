@@ -154,6 +154,16 @@ def test_a_body_that_is_not_json_is_refused_with_what_to_send(
     assert (refused[0], words in reason(refused[2])) == (status, True), refused
 
 
+@pytest.mark.parametrize(
+    ("body", "words"), [(b'{"adminRoles": [', "(char 16)"), (b'{"a": "\xff"}', "it is not UTF-8 at byte 7")]
+)
+def test_broken_json_is_called_so_even_if_it_is_declared_as_a_form(body: bytes, words: str) -> None:
+    status, _, said = ask(
+        "PUT", "/admin/v2/tenants/acme", body, {"Content-Type": "application/x-www-form-urlencoded"}
+    )
+    assert (status, words in reason(said)) == (400, True), said
+
+
 def test_a_compressed_body_is_refused_with_what_to_send() -> None:
     body = gzip.compress(b'{"adminRoles": [], "allowedClusters": ["vela"]}')
     status, _, said = ask("PUT", "/admin/v2/tenants/acme", body, {"Content-Encoding": "gzip"})
