@@ -119,7 +119,9 @@ class GroupOffsets:
             # In `remaining`, each set bit is an unconsumed message of the entry.
             done = offset - before
             remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
+            acked = subscription.cursor.totals.messages
             subscription.cursor.ack_through(position, remaining)
+            subscription.counters.messages_acked += subscription.cursor.totals.messages - acked
             subscription.mark_dirty()
 
         await topic.reader.load_index(topic.log.index.unknown(position))

@@ -148,8 +148,12 @@ def standing(
     """Describe a stored state."""
     word = state_word(state)
     sentence = _SENTENCES[word]
-    if consumers == 0 and (word == "stuck" or (word == "keeping up" and backlog_messages)):
+    if consumers == 0 and word == "stuck":
         sentence = gettext_noop("Messages wait, and no consumer is connected.")
+    elif consumers == 0 and word == "keeping up" and backlog_messages:
+        sentence = gettext_noop(
+            "No consumer is connected. If no client pulls, the subscription will soon be stuck."
+        )
     elif word == "stuck" and unacked_messages:
         sentence = gettext_noop("Messages are delivered, and nothing is acked.")
     elif word == "idle" and backlog_messages:

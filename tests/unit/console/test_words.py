@@ -123,7 +123,7 @@ def test_every_state_has_its_own_word_and_a_sentence() -> None:
         (SubscriptionState.STUCK, {"consumers": 0}, "no consumer is connected"),
         (SubscriptionState.STUCK, {"consumers": None}, "nothing is acked"),
         (SubscriptionState.STUCK, {"unacked_messages": 5}, "are delivered"),
-        (SubscriptionState.KEEPING_UP, {"consumers": 0}, "no consumer is connected"),
+        (SubscriptionState.KEEPING_UP, {"consumers": 0}, "will soon be stuck"),
         (SubscriptionState.KEEPING_UP, {"consumers": 0, "backlog_messages": 0}, "as fast as"),
         (SubscriptionState.IDLE, {}, "delayed"),
         (SubscriptionState.IDLE, {"backlog_messages": 0}, "Nothing waits"),

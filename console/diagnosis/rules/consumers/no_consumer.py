@@ -11,6 +11,8 @@ from console.words.said import said
 __all__ = ["RULE", "why_it_left"]
 
 WINDOW_S: Final = 0.0
+# After a consumer has left, the state says within this time that nothing is acked.
+_LEFT_S: Final = 60.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -18,6 +20,14 @@ def find(snapshot: Snapshot) -> Finding | None:
     if subscription.consumers != 0 or not subscription.backlog_messages:
         return None
     left = subscription.departure
+    if snapshot.has_working_state and (left is None or snapshot.seconds_since(left.at_ms) >= _LEFT_S):
+        return Finding(
+            rule=RULE.id,
+            severity=Severity.NOTICE,
+            sentence=said("No consumer is connected, but messages are acknowledged, so clients pull."),
+            evidence=(fact(said("waiting"), subscription.backlog_messages, Unit.MESSAGES),),
+            cures=(),
+        )
     if left is None:
         sentence = said(
             "No consumer is connected, and none has been connected since the subscription was created."

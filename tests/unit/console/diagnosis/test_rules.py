@@ -342,6 +342,28 @@ def test_without_consumers_the_finding_says_who_left_and_why(departure: Any, wor
 
 
 @pytest.mark.parametrize(
+    ("state", "departure", "severity"),
+    [
+        ("keeping up", None, Severity.NOTICE),
+        ("draining", a_departure(at_ms=ago_ms(61)), Severity.NOTICE),
+        ("keeping up", a_departure(at_ms=ago_ms(30)), Severity.STOPPED),
+        ("stuck", None, Severity.STOPPED),
+    ],
+)
+def test_if_clients_pull_that_no_consumer_is_connected_is_only_a_notice(
+    state: str, departure: Any, severity: Severity
+) -> None:
+    found = found_by(
+        "no_consumer",
+        subscription__consumers=0,
+        consumers=(),
+        subscription__state=state,
+        subscription__departure=departure,
+    )
+    assert (found.severity, "clients pull" in found.sentence) == (severity, severity is Severity.NOTICE)
+
+
+@pytest.mark.parametrize(
     ("consumers", "severity", "words"),
     [
         ((a_consumer(connected_ms=ago_ms(0.3)),), Severity.FINE, "A consumer has just connected"),
