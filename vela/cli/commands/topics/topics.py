@@ -28,7 +28,7 @@ _COLUMNS = (
     "state",
     "partitions",
     "backlog",
-    "worst",
+    "largest on",
     "in",
     "acked",
     "subscriptions",
@@ -39,7 +39,7 @@ _COLUMNS = (
 _NUMBERS = ("partitions", "backlog", "in", "acked", "subscriptions", "consumers", "stored")
 
 # columns to leave out on a narrow terminal, in this order
-_SPARE = ("last publish", "stored", "worst", "subscriptions", "partitions", "consumers")
+_SPARE = ("last publish", "stored", "largest on", "subscriptions", "partitions", "consumers")
 
 
 @click.group(cls=OrderedGroup)
