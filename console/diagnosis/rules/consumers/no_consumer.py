@@ -11,7 +11,7 @@ from console.words.said import said
 __all__ = ["RULE", "why_it_left"]
 
 WINDOW_S: Final = 0.0
-# After a consumer has left, the state says within this time that nothing is acked.
+# If nothing is acked after the last consumer has left, the state is STUCK within this time.
 _LEFT_S: Final = 60.0
 
 
@@ -24,7 +24,9 @@ def find(snapshot: Snapshot) -> Finding | None:
         return Finding(
             rule=RULE.id,
             severity=Severity.NOTICE,
-            sentence=said("No consumer is connected, but messages are acknowledged, so clients pull."),
+            sentence=said(
+                "No consumer is connected. If no client pulls, the subscription will soon be stuck."
+            ),
             evidence=(fact(said("waiting"), subscription.backlog_messages, Unit.MESSAGES),),
             cures=(),
         )

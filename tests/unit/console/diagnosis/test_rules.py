@@ -350,7 +350,7 @@ def test_without_consumers_the_finding_says_who_left_and_why(departure: Any, wor
         ("stuck", None, Severity.STOPPED),
     ],
 )
-def test_if_clients_pull_that_no_consumer_is_connected_is_only_a_notice(
+def test_while_clients_may_pull_a_missing_consumer_is_only_a_notice(
     state: str, departure: Any, severity: Severity
 ) -> None:
     found = found_by(
@@ -360,7 +360,7 @@ def test_if_clients_pull_that_no_consumer_is_connected_is_only_a_notice(
         subscription__state=state,
         subscription__departure=departure,
     )
-    assert (found.severity, "clients pull" in found.sentence) == (severity, severity is Severity.NOTICE)
+    assert (found.severity, "If no client pulls" in found.sentence) == (severity, severity is Severity.NOTICE)
 
 
 @pytest.mark.parametrize(
