@@ -172,33 +172,27 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def _takes_whole_frames(self) -> bool:
         if self.current_frame is not None or self.inside_message or self.state != self.STATE_OPEN:
             return False
-        at = 0
+        data, at = self.data, 0
         for _ in range(FRAMES_AT_ONCE):
-            end = self._take_frame(at)
-            if end is None:
+            frame = whole_frame(data, at, self.maxMessagePayloadSize)
+            if frame is None:
                 break
-            at = end
+            at, is_binary, payload = frame
+            self.onMessage(payload, is_binary)
             if self._is_reading_paused or self.state != self.STATE_OPEN:
                 break
         if at:
-            self.data = self.data[at:]
+            self.data = data[at:]
         return at > 0
 
-    def _take_frame(self, at: int) -> int | None:
-        """Take the frame at this place. Return its end, or None if Autobahn must read it."""
-        frame = whole_frame(self.data, at, self.maxMessagePayloadSize)
-        if frame is None:
-            return None
-        end, is_binary, payload = frame
-        self.onMessage(payload, is_binary)
-        return end
-
     def _connectionLost(self, reason: Any) -> None:  # noqa: N802 - Autobahn's name
-        """Take the frames that came before the end of the connection, such as acks."""
-        if self.state == self.STATE_OPEN and self.current_frame is None and not self.inside_message:
-            at: int | None = 0
-            while at is not None:
-                at = self._take_frame(at)
+        """Take the frames that came before the end of the connection, such as acks.
+
+        Little more than one read of the socket can wait here, so other connections need not wait long.
+        """
+        if self.state == self.STATE_OPEN:
+            while self._takes_whole_frames():
+                pass
         super()._connectionLost(reason)
 
     def _continue(self) -> None:
